@@ -1,0 +1,29 @@
+# Every target creates the environment itself; it is quick when the environment exists.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench format
+
+.venv/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedgrain needs Python 3.11 or newer; set it with: make PYTHON=python3.11")'
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: .venv/.ready
+	$(BIN)/fedgrain taxonomy --dataset cifar100 --out demo
+
+test: .venv/.ready
+	$(BIN)/python -m pytest
+
+lint: .venv/.ready
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: .venv/.ready
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: .venv/.ready
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -1,0 +1,60 @@
+"""The command line: parses, calls, prints. Heavy imports wait until a command runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from fedgrain import __version__
+from fedgrain.cli import taxonomy
+from fedgrain.errors import FedgrainError
+
+COMMANDS = (taxonomy,)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where to look, and exit with 2."""
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser with every command."""
+    parser = Parser(
+        prog="fedgrain",
+        description="Federated image classification where every site labels at its own level of "
+        "detail: one writes bird, another kite, a third Brahminy kite.",
+        epilog="Every command explains itself: fedgrain COMMAND --help",
+    )
+    parser.add_argument("--version", action="version", version=f"fedgrain {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; bad input gives one sentence on standard error and exit code 2."""
+    args = build_parser().parse_args(arguments)
+    try:
+        args.run(args)
+    except FedgrainError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has left: nothing to report
+        return 0
+    except OSError as error:
+        return _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except KeyboardInterrupt:
+        print("fedgrain: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _fail(message: str) -> int:
+    print(f"fedgrain: error: {message}", file=sys.stderr)
+    return 2

@@ -1,0 +1,44 @@
+"""Files are written whole or not at all: write aside, then rename."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedgrain.errors import FedgrainError
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[Path]:
+    """Yield a path beside ``path`` to write to; it takes the place of ``path`` only on success."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield aside
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with written_whole(path) as aside:
+        aside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def read_text(path: str | Path) -> str:
+    """Read a UTF-8 text file (a byte order mark is dropped); say which line is not UTF-8."""
+    raw = Path(path).read_bytes()
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise FedgrainError(
+            f"{path}, line {line}: byte 0x{raw[error.start]:02x} is not UTF-8; "
+            "save the file as UTF-8 and try again"
+        ) from None

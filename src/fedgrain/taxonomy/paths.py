@@ -1,0 +1,190 @@
+"""From a graph with several parents to one tree: the path rule (method, section 2).
+
+Every class keeps one of its longest paths to the root. Among a class's longest paths the one with
+the fewest edges that contradict a parent already fixed wins, then the largest sum of use(n), then
+the first in pointer order. The rule adds up along a path, so the best path is found by dynamic
+programming and the paths are never listed (a graph may have exponentially many).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgrain.taxonomy.tree import Taxonomy
+
+Parents = Mapping[str, Sequence[str]]  # node -> its parents in pointer order
+
+
+def ancestors_upwards(parents_of: Parents, start: str) -> list[str]:
+    """Return ``start`` and everything above it, in the order it is met."""
+    met = {start: None}
+    for node in (queue := [start]):
+        for parent in parents_of.get(node, ()):
+            if parent not in met:
+                met[parent] = None
+                queue.append(parent)
+    return list(met)
+
+
+def longest_distances(parents_of: Parents, classes: Iterable[str], root: str) -> dict[str, int]:
+    """Longest number of edges up to the root for the classes and all above them that reach it."""
+    distance: dict[str, int] = {root: 0}
+    finished: set[str] = {root}  # only membership is asked
+    for start in classes:
+        stack = [start]
+        while stack:
+            node = stack[-1]
+            if node in finished:
+                stack.pop()
+                continue
+            waiting = [p for p in parents_of.get(node, ()) if p not in finished]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            above = [distance[p] for p in parents_of.get(node, ()) if p in distance]
+            if above:
+                distance[node] = 1 + max(above)
+            finished.add(stack.pop())
+    return distance
+
+
+def choose_parents(parents_of: Parents, classes: Sequence[str], root: str) -> dict[str, str]:
+    """Fix one parent for every node on the way up from the classes, by the rule of section 2."""
+    distance = longest_distances(parents_of, classes, root)
+    longest = {
+        node: [p for p in parents_of.get(node, ()) if distance.get(p) == distance[node] - 1]
+        for node in distance
+    }
+    use: dict[str, int] = dict.fromkeys(distance, 0)
+    for leaf in classes:
+        for node in ancestors_upwards(longest, leaf):
+            use[node] += 1
+    fixed: dict[str, str] = {}
+    for leaf in classes:
+        fix_path(best_longest_path(longest, distance, use, fixed, leaf), fixed)
+    return fixed
+
+
+def best_longest_path(
+    longest: Parents,
+    distance: Mapping[str, int],
+    use: Mapping[str, int],
+    fixed: Mapping[str, str],
+    leaf: str,
+) -> list[str]:
+    """Return the best of a class's longest paths, from the class up to the root."""
+    cost: dict[str, tuple[int, int]] = {}  # (contradictions, -use) from here up
+    step: dict[str, str] = {}
+    for node in sorted(ancestors_upwards(longest, leaf), key=distance.__getitem__):
+        options = [
+            (cost[p][0] + (fixed.get(node, p) != p), cost[p][1] - use[node], order, p)
+            for order, p in enumerate(longest[node])
+        ]
+        if options:
+            contradictions, usage, _, step[node] = min(options)
+            cost[node] = contradictions, usage
+        else:
+            cost[node] = 0, -use[node]
+    path = [leaf]
+    while path[-1] in step:
+        path.append(step[path[-1]])
+    return path
+
+
+def fix_path(path: Sequence[str], fixed: dict[str, str]) -> None:
+    """Fix the parents a path brings; a parent once fixed stays."""
+    for node, parent in zip(path, path[1:], strict=False):
+        fixed.setdefault(node, parent)
+
+
+def tree_edges(fixed: Mapping[str, str], classes: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the (parent, child) edges reached by walking up from the classes."""
+    edges: dict[str, str] = {}
+    for node in classes:
+        while node in fixed and node not in edges:
+            edges[node] = fixed[node]
+            node = fixed[node]
+    return [(parent, child) for child, parent in edges.items()]
+
+
+def all_paths(parents_of: Parents, leaf: str, root: str, limit: int = 1000) -> list[list[str]]:
+    """List the paths from a class up to the root, in pointer order, at most ``limit`` of them."""
+    reaches = longest_distances(parents_of, [leaf], root)
+    paths: list[list[str]] = []
+    stack = [[leaf]]
+    while stack and len(paths) < limit:
+        path = stack.pop()
+        if path[-1] == root:
+            paths.append(path)
+            continue
+        stack.extend([*path, p] for p in reversed(parents_of.get(path[-1], ())) if p in reaches)
+    return paths
+
+
+def choose_parents_by_images(
+    parents_of: Parents,
+    classes: Sequence[str],
+    root: str,
+    features: NDArray[np.floating],
+    tree_of: Callable[[Mapping[str, str]], Taxonomy],
+) -> dict[str, str]:
+    """Fix the parents so that the tree agrees with what the images look like (section 2, option).
+
+    Starts from the choice without images. Then, class by class in the given order, every candidate
+    path is tried: the path whose Wu-Palmer similarities to the other classes rank-correlate best
+    (Spearman) with the cosine similarities of the class-mean ``features`` [classes, dims] is fixed.
+    ``tree_of`` turns a choice of parents into the tree the similarities are read from.
+    """
+    unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
+    cosine = unit @ unit.T
+    start = choose_parents(parents_of, classes, root)
+    fixed: dict[str, str] = {}
+    for number, leaf in enumerate(classes):
+        best: tuple[float, list[str]] | None = None
+        for path in all_paths(parents_of, leaf, root):
+            trial = dict(start)
+            trial.update(zip(path, path[1:], strict=False))
+            trial.update(fixed)
+            if walks_to(trial, leaf) != path:
+                continue  # contradicts a parent already fixed
+            score = _agreement(tree_of(trial), classes, number, cosine[number])
+            if best is None or score > best[0] + 1e-12:
+                best = score, path
+        chosen = best[1] if best else walks_to({**start, **fixed}, leaf)
+        fix_path(chosen, fixed)
+        start.update(fixed)
+    return fixed
+
+
+def walks_to(fixed: Mapping[str, str], leaf: str) -> list[str]:
+    """Return the path from a class up to the root under a choice of parents."""
+    path = [leaf]
+    while path[-1] in fixed:
+        path.append(fixed[path[-1]])
+    return path
+
+
+def _agreement(
+    tree: Taxonomy, classes: Sequence[str], number: int, cosine: NDArray[np.floating]
+) -> float:
+    """Spearman correlation between one class's Wu-Palmer and cosine similarities to the others."""
+    nodes = np.array([tree.index(leaf) for leaf in classes], dtype=np.int32)
+    lca = tree.lca_depth(nodes[number], nodes)
+    similarity = 2.0 * (lca + 1) / (tree.depth[nodes[number]] + tree.depth[nodes] + 2)
+    others = np.arange(len(classes)) != number
+    return spearman(similarity[others], cosine[others])
+
+
+def spearman(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
+    """Rank correlation with mean ranks for ties; 0 where one side is constant."""
+    ranks = []
+    for side in (a, b):
+        values, inverse, counts = np.unique(side, return_inverse=True, return_counts=True)
+        last = np.cumsum(counts)
+        ranks.append((last - (counts - 1) / 2.0)[inverse])
+    x, y = (rank - rank.mean() for rank in ranks)
+    norm = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / norm if norm > 0 else 0.0

@@ -1,0 +1,51 @@
+"""Lowest common ancestors and Wu-Palmer similarity on a tree of arrays (method, section 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int32]
+
+
+def lca_depth_matrix(parents: IntArray, depth: IntArray, subtree_end: IntArray) -> IntArray:
+    """Depth of the lowest common ancestor of all pairs, for nodes in depth-first order."""
+    count = len(parents)
+    table = np.zeros((count, count), dtype=np.int32)
+    for node in range(1, count):  # a row is the parent's row but for the node's own subtree
+        table[node] = table[parents[node]]
+        table[node, node : subtree_end[node]] = depth[node]
+    return table
+
+
+def lca_depth_of_pairs(parents: IntArray, depth: IntArray, a: IntArray, b: IntArray) -> IntArray:
+    """Depth of the lowest common ancestor of a[i] and b[i]: the deeper one walks up until they meet."""
+    a, b = (np.array(side, dtype=np.int32) for side in np.broadcast_arrays(a, b))
+    apart = np.flatnonzero(a.ravel() != b.ravel())
+    flat_a, flat_b = a.reshape(-1), b.reshape(-1)
+    while apart.size:
+        one, two = flat_a[apart], flat_b[apart]
+        deeper = depth[one] >= depth[two]
+        flat_a[apart] = np.where(deeper, parents[one], one)
+        flat_b[apart] = np.where(deeper, two, parents[two])
+        apart = apart[flat_a[apart] != flat_b[apart]]
+    return depth[flat_a].reshape(a.shape)
+
+
+def wu_palmer(
+    lca_depth: NDArray[np.float64], depth_a: NDArray[np.float64], depth_b: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """2 d(lca) / (d(a) + d(b)); two roots at depth 0 are the same node and score 1."""
+    total = depth_a + depth_b
+    same_root = total == 0
+    return np.where(same_root, 1.0, 2.0 * lca_depth / np.where(same_root, 1.0, total))
+
+
+def wu_palmer_matrix(
+    lca_depths: IntArray, depth: IntArray, *, root_depth: int
+) -> NDArray[np.float64]:
+    """Similarity of all pairs, the root's depth counted as ``root_depth`` (0 or 1)."""
+    if root_depth not in (0, 1):
+        raise ValueError(f"root_depth is 0 (metrics) or 1 (similarity matrix W), not {root_depth}")
+    counted = depth.astype(np.float64) + root_depth
+    return wu_palmer(lca_depths.astype(np.float64) + root_depth, counted[:, None], counted[None, :])

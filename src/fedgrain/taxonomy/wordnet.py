@@ -1,0 +1,212 @@
+"""WordNet 3.0 nouns, and the full taxonomy over a list of them (method, section 2)."""
+
+from __future__ import annotations
+
+import difflib
+import lzma
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from importlib.resources import files
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgrain.errors import TaxonomyError
+from fedgrain.taxonomy.paths import (
+    ancestors_upwards,
+    choose_parents,
+    choose_parents_by_images,
+    tree_edges,
+)
+from fedgrain.taxonomy.tree import Taxonomy
+
+PHYSICAL_ENTITY = "n00001930"
+
+# Three hypernym edges lead into abstractions; the method hangs these synsets elsewhere.
+REHUNG = {
+    "n06794110": ("n04217882",),  # street sign: from signboard instead of sign
+    "n06874185": ("n04217882",),  # traffic light: from signboard instead of light
+    "n13899404": ("n04274530",),  # ball: from the artefact sphere instead of the shape
+}
+
+
+def wnid_of(offset: int) -> str:
+    """Return ``n`` and the 8-digit WordNet 3.0 offset."""
+    return f"n{offset:08d}"
+
+
+class WordNet:
+    """All 82,115 noun synsets of WordNet 3.0: lemmas, sense order and hypernyms."""
+
+    def __init__(self, text: str) -> None:
+        """Take the table that ``scripts/make_wordnet.py`` lays out, one column per line."""
+        offsets, hypernyms, lemmas, senses = (line.split(" ") for line in text.splitlines())
+        self.wnids = tuple(wnid_of(offset) for offset in accumulate(map(int, offsets)))
+        self._hypernyms, self._lemmas, self._senses = hypernyms, lemmas, senses
+        self._row = {wnid: row for row, wnid in enumerate(self.wnids)}
+
+    def __len__(self) -> int:
+        return len(self.wnids)
+
+    def __contains__(self, wnid: object) -> bool:
+        return wnid in self._row
+
+    def _find(self, wnid: str) -> int:
+        if wnid not in self._row:
+            raise TaxonomyError(
+                f"{wnid!r} is not a noun of WordNet 3.0; give wnids as n and 8 digits, "
+                "and note that offsets of WordNet 3.1 and other versions differ"
+            )
+        return self._row[wnid]
+
+    def lemmas(self, wnid: str) -> list[str]:
+        """Return all lemmas of a synset as WordNet spells them, blanks as underscores."""
+        return self._lemmas[self._find(wnid)].split("|")
+
+    def name(self, wnid: str) -> str:
+        """Return the first lemma, with blanks: the name to display."""
+        return self.lemmas(wnid)[0].replace("_", " ")
+
+    def sense_name(self, wnid: str) -> str:
+        """Return the name as in ``dog.n.01``."""
+        first_sense = int(self._senses[self._find(wnid)].split("|")[0])
+        return f"{self.lemmas(wnid)[0].lower()}.n.{first_sense:02d}"
+
+    def hypernyms(self, wnid: str) -> list[str]:
+        """Return the hypernyms (and instance hypernyms) in WordNet's pointer order."""
+        row = self._find(wnid)
+        differences = self._hypernyms[row]
+        return [self.wnids[row - int(d)] for d in differences.split("|")] if differences else []
+
+    @cached_property
+    def _by_lemma(self) -> dict[str, list[str]]:
+        found: dict[str, list[tuple[int, str]]] = {}
+        for wnid, lemmas, senses in zip(self.wnids, self._lemmas, self._senses, strict=True):
+            for lemma, sense in zip(lemmas.split("|"), senses.split("|"), strict=True):
+                found.setdefault(lemma.lower(), []).append((int(sense), wnid))
+        return {
+            lemma: list(dict.fromkeys(w for _, w in sorted(listed))) for lemma, listed in found.items()
+        }
+
+    def senses(self, lemma: str) -> list[str]:
+        """Return the wnids of all senses of a lemma, most frequent first."""
+        key = lemma.strip().lower().replace(" ", "_")
+        if key not in self._by_lemma:
+            near = difflib.get_close_matches(key, self._by_lemma, n=3)
+            hint = f"; did you mean {', '.join(near)}?" if near else ""
+            raise TaxonomyError(f"{lemma!r} is not a noun of WordNet 3.0{hint}")
+        return list(self._by_lemma[key])
+
+    def find(self, word: str) -> str:
+        """Return the wnid for a wnid, a sense name such as ``dog.n.01``, or a one-sense lemma."""
+        if re.fullmatch(r"n\d{8}", word):
+            return self.wnids[self._find(word)]
+        named = re.fullmatch(r"(.+)\.n\.(\d+)", word)
+        if named:
+            senses, number = self.senses(named[1]), int(named[2])
+            if not 1 <= number <= len(senses):
+                raise TaxonomyError(f"{word!r}: {named[1]!r} has {len(senses)} noun senses, from 01 up")
+            return senses[number - 1]
+        senses = self.senses(word)
+        if len(senses) > 1:
+            options = ", ".join(f"{self.sense_name(s)} ({s})" for s in senses[:6])
+            raise TaxonomyError(f"{word!r} has {len(senses)} noun senses; choose one of {options}")
+        return senses[0]
+
+
+@cache
+def wordnet() -> WordNet:
+    """Return WordNet 3.0's nouns from the table inside the package (read once)."""
+    packed = (files("fedgrain.taxonomy") / "resources" / "wordnet-nouns.xz").read_bytes()
+    return WordNet(lzma.decompress(packed).decode())
+
+
+def full_taxonomy(
+    wnids: Sequence[str],
+    root: str = "physical_entity",
+    *,
+    names: Mapping[str, str] | None = None,
+    features: NDArray[np.floating] | None = None,
+) -> Taxonomy:
+    """Build H_full over the given classes: one path per class, single children contracted.
+
+    ``root`` is a wnid, a sense name or a lemma with one sense. ``names`` (wnid -> name) replaces
+    WordNet's names. With class-mean image ``features`` [classes, dims], in the order of ``wnids``,
+    the paths are chosen to agree with the images; without, by the longest-path rule.
+    """
+    nouns = wordnet()
+    classes = [nouns.find(wnid) for wnid in wnids]
+    _check_distinct(classes, nouns)
+    top = nouns.find(root)
+    parents_of = _hypernym_graph(nouns, classes, top)
+    _check_root(parents_of, classes, top, nouns)
+
+    def tree_of(fixed: Mapping[str, str]) -> Taxonomy:
+        edges = tree_edges(fixed, classes)
+        shown = {node: nouns.name(node) for node in [top, *(child for _, child in edges)]}
+        return Taxonomy.from_edges(edges, {**shown, **(names or {})}, root=top)
+
+    if features is None:
+        fixed = choose_parents(parents_of, classes, top)
+    else:
+        if len(features) != len(classes):
+            raise TaxonomyError(
+                f"{len(features)} rows of features for {len(classes)} classes; give one per class"
+            )
+        fixed = choose_parents_by_images(parents_of, classes, top, np.asarray(features), tree_of)
+    tree = tree_of(fixed)
+    _check_no_class_above(tree, classes)
+    return tree.contract_single_children()
+
+
+def _hypernym_graph(nouns: WordNet, classes: Sequence[str], root: str) -> dict[str, list[str]]:
+    """Hypernyms of everything above the classes, with the method's three replacements."""
+    graph: dict[str, list[str]] = {}
+    pending = list(classes)
+    while pending:
+        node = pending.pop()
+        if node not in graph:
+            above = list(REHUNG.get(node, ())) or nouns.hypernyms(node)
+            graph[node] = [] if node == root else above
+            pending.extend(graph[node])
+    return graph
+
+
+def _check_distinct(classes: Sequence[str], nouns: WordNet) -> None:
+    if not classes:
+        raise TaxonomyError("the list of classes is empty; give at least one wnid")
+    first: dict[str, int] = {}
+    for number, wnid in enumerate(classes, start=1):
+        if wnid in first:
+            raise TaxonomyError(
+                f"class {number} is a duplicate of class {first[wnid]}: {wnid} ({nouns.name(wnid)})"
+            )
+        first[wnid] = number
+
+
+def _check_root(
+    graph: Mapping[str, Sequence[str]], classes: Sequence[str], root: str, nouns: WordNet
+) -> None:
+    for wnid in classes:
+        above = ancestors_upwards(graph, wnid)
+        if root not in above:
+            tops = [nouns.sense_name(node) for node in above if not graph[node]]
+            raise TaxonomyError(
+                f"class {wnid} ({nouns.name(wnid)}) does not reach the root "
+                f"{nouns.sense_name(root)}; use the root {' or '.join(tops)}, which holds it"
+                f"{' and every noun' if 'entity.n.01' in tops else ''}"
+            )
+
+
+def _check_no_class_above(tree: Taxonomy, classes: Sequence[str]) -> None:
+    wanted = set(classes)  # only membership is asked
+    for wnid in classes:
+        for node in tree.path(tree.index(wnid))[:-1]:
+            upper = tree.ids[node]
+            if upper in wanted:
+                raise TaxonomyError(
+                    f"class {upper} ({tree.names[node]}) is above class {wnid} "
+                    f"({tree.names[tree.index(wnid)]}); remove one of them or use finer classes"
+                )
