@@ -9,21 +9,21 @@ all subsets factorise, so a subset touches no distance between leaves:
 - a leaf's own mean distance a depends only on the decision for its own child of u;
 - its distance b to the nearest other cluster is a minimum over the other children of u, each
   depending on that child's decision alone, and over the own child's parts if it is expanded.
+
+Leaves that share all of this are counted as one kind. Depths count the root as 1 throughout (W),
+so two leaves i, j that meet at depth m are 1 - 2 m / (d_i + d_j) apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedgrain.errors import TaxonomyError
-from fedgrain.taxonomy.subsets import Candidates, best_subset
+from fedgrain.taxonomy.subsets import Candidates, best_subset, nearest_two
 from fedgrain.taxonomy.tree import Taxonomy
-
-FloatArray = NDArray[np.float64]
 
 SINGLETONS = ("cohesive", "neutral")
 
@@ -52,6 +52,19 @@ class Coarsening:
         return all(decision.exact for decision in self.decisions)
 
 
+@dataclass(slots=True)
+class _Cluster:
+    """The leaves under one node of the tree as it stands, seen from the node above it."""
+
+    node: int
+    size: int
+    closeness: list[float]  # [depth]: mean over the leaves j here of 2 / (depth + d_j)
+    kinds: dict[tuple[int, float], int]  # (depth, summed similarity inside) -> number of leaves
+    parts: list[_Cluster] = field(default_factory=list)  # its children, none for a leaf
+    gained: dict[int, float] = field(default_factory=dict)  # [depth]: similarity to its siblings
+    beside: dict[int, float] = field(default_factory=dict)  # [depth]: distance to the nearest one
+
+
 def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive") -> Coarsening:
     """Merge negligible internal nodes into their parents, at most ``max_children`` children each.
 
@@ -62,139 +75,128 @@ def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive")
         raise TaxonomyError(f"max_children must be at least 2, not {max_children}")
     if singletons not in SINGLETONS:
         raise TaxonomyError(f"singletons is one of {', '.join(SINGLETONS)}, not {singletons!r}")
-    measure = _Measure(taxonomy)
-    current = {int(u): [int(v) for v in taxonomy.children(int(u))] for u in taxonomy.internal}
-    merged_away = np.zeros(len(taxonomy), dtype=np.bool_)
+    clusters = _clusters_of_leaves(taxonomy)
+    kept = np.ones(len(taxonomy), dtype=np.bool_)
     decisions = []
+    meets = (taxonomy.depth + 1.0).tolist()
     for u in taxonomy.internal[::-1].tolist():  # depth-first numbers reversed: children first
-        candidates = _candidates(measure, current, u, max_children, singletons)
-        if candidates is None:
-            continue
-        choice = best_subset(candidates)
-        merged = [current[u][position] for position in choice.positions]
-        decisions.append(
-            Decision(
-                node=taxonomy.ids[u],
-                merged=tuple(taxonomy.ids[v] for v in merged),
-                score=choice.score,
-                original_score=choice.original_score,
-                exact=choice.exact,
+        children = [clusters[v] for v in taxonomy.children(u).tolist()]
+        candidates = _candidates(children, meets[u], max_children, singletons)
+        merged: tuple[int, ...] = ()
+        if candidates.groups:
+            choice = best_subset(candidates)
+            merged = choice.positions
+            removed = [children[position].node for position in merged]
+            kept[removed] = False
+            names = tuple(taxonomy.ids[v] for v in removed)
+            decisions.append(
+                Decision(taxonomy.ids[u], names, choice.score, choice.original_score, choice.exact)
             )
-        )
-        merged_away[merged] = True
-        parts = [current.pop(v) if v in merged else [v] for v in current[u]]
-        current[u] = [node for part in parts for node in part]
-    return Coarsening(taxonomy.keep(~merged_away), tuple(decisions))
+        _settle(clusters[u], children, merged, nearest_two(candidates, merged), meets[u])
+    return Coarsening(taxonomy.keep(kept), tuple(decisions[::-1]))
 
 
-class _Measure:
-    """Sums of similarities W between leaves (root depth 1), by node and leaf depth."""
-
-    def __init__(self, taxonomy: Taxonomy) -> None:
-        self.taxonomy = taxonomy
-        self.first, self.end = taxonomy.leaf_ranges
-        self.size = (self.end - self.first).astype(np.float64)
-        depths, self.depth_class = np.unique(taxonomy.depth[taxonomy.leaves], return_inverse=True)
-        self.node_depth = taxonomy.depth.astype(np.float64) + 1.0
-        # reciprocal[v, d]: sum over the leaves j under v of 1 / (d + d_j)    [nodes, depth classes]
-        histogram = np.zeros((len(taxonomy), len(depths)))
-        histogram[taxonomy.leaves, self.depth_class] = 1.0
-        for node in range(len(taxonomy) - 1, 0, -1):
-            histogram[taxonomy.parents[node]] += histogram[node]
-        counted = depths.astype(np.float64) + 1.0
-        self.reciprocal = histogram @ (1.0 / (counted[:, None] + counted[None, :]))
-        self._within: dict[int, FloatArray] = {}
-
-    def within(self, node: int) -> FloatArray:
-        """For each leaf under a node, its summed similarity to all leaves under it, itself too.
-
-        Built from the children's sums; asked for children first, so it never recurses deeply.
-        """
-        if node not in self._within:
-            children = self.taxonomy.children(node).tolist()
-            parts = []
-            for child in children:
-                depths = self.depth_class[self.first[child] : self.end[child]]
-                outside = self.reciprocal[node, depths] - self.reciprocal[child, depths]
-                parts.append(self.within(child) + 2.0 * self.node_depth[node] * outside)
-            self._within[node] = np.concatenate(parts) if parts else np.ones(1)
-        return self._within[node]
-
-    def distance(
-        self, meet_depth: FloatArray | float, cluster: int, depths: NDArray[np.intp]
-    ) -> FloatArray:
-        """Mean distance of leaves of some depth classes to a cluster they meet at a given depth."""
-        similarity = 2.0 * meet_depth * self.reciprocal[cluster, depths] / self.size[cluster]
-        return np.asarray(1.0 - similarity, dtype=np.float64)
+def _clusters_of_leaves(taxonomy: Taxonomy) -> list[_Cluster]:
+    """Return a cluster per node; the kinds of leaves of inner nodes are filled in on the way up."""
+    depths, depth_class = np.unique(taxonomy.depth[taxonomy.leaves], return_inverse=True)
+    up_to = np.zeros((len(depth_class) + 1, len(depths)))  # [leaves, depth classes]
+    up_to[np.arange(1, len(up_to)), depth_class] = 1.0
+    up_to = up_to.cumsum(axis=0)
+    first, end = taxonomy.leaf_ranges
+    histogram = up_to[end] - up_to[first]  # [nodes, depth classes]
+    counted = depths + 1.0
+    sizes = taxonomy.leaf_counts
+    closeness = histogram @ (2.0 / (counted[:, None] + counted[None, :])) / sizes[:, None]
+    clusters = [
+        _Cluster(node, size, row, {})
+        for node, (size, row) in enumerate(zip(sizes.tolist(), closeness.tolist(), strict=True))
+    ]
+    for leaf, depth in zip(taxonomy.leaves.tolist(), depth_class.tolist(), strict=True):
+        clusters[leaf].kinds[depth, 1.0] = 1  # a leaf is similar to itself by 1
+    return clusters
 
 
 def _candidates(
-    measure: _Measure,
-    current: Mapping[int, Sequence[int]],
-    u: int,
-    max_children: int,
-    singletons: str,
-) -> Candidates | None:
-    """Tables for all subsets at u; None where there is nothing to decide."""
-    children = current[u]
+    children: list[_Cluster], meet: float, max_children: int, singletons: str
+) -> Candidates:
+    """Lay out what the scores of all subsets at one node depend on; no groups: no choice there."""
     spare = max_children - len(children)
-    extra = [len(current[v]) - 1 if v in current else -1 for v in children]
-    open_positions = [p for p, more in enumerate(extra) if 0 <= more <= spare]
-    measure.within(u)  # also when nothing is decided here: the parent builds on it
-    if spare < 0 or not any(v in current for v in children):
-        return None
-    lower, upper = measure.first[u], measure.end[u]
-    present, depth_index = np.unique(measure.depth_class[lower:upper], return_inverse=True)
-    nearest = np.full((2, len(present), len(children)), np.inf)  # [expanded, depth, child]
-    leaf_rows = []
-    for position, v in enumerate(children):
-        parts = current[v] if position in open_positions else []
-        meet = measure.node_depth[u]
-        nearest[0, :, position] = measure.distance(meet, v, present)
-        for part in parts:
-            away = measure.distance(meet, part, present)
-            nearest[1, :, position] = np.minimum(nearest[1, :, position], away)
-        own = slice(measure.first[v] - lower, measure.end[v] - lower)
-        kept = _own_distance(measure, v, singletons)
-        if parts:
-            split = np.concatenate([_own_distance(measure, part, singletons) for part in parts])
-            between = np.concatenate(list(_nearest_part(measure, parts)))
-        else:
-            split, between = kept, np.full(len(kept), np.inf)
-        columns = (np.full(len(kept), position), depth_index[own], kept, split, between)
-        leaf_rows.append(np.stack(columns, axis=1))
-    groups, counts = np.unique(np.concatenate(leaf_rows), axis=0, return_counts=True)
+    depths = _depths(children)
+    opened = [p for p, child in enumerate(children) if 0 < len(child.parts) <= spare + 1]
+    choice = spare >= 0 and any(child.parts for child in children)
     return Candidates(
-        nearest=nearest,
-        group_child=groups[:, 0].astype(np.intp),
-        group_depth=groups[:, 1].astype(np.intp),
-        own_distance=groups[:, 2:4].T.copy(),
-        between_parts=groups[:, 4],
-        weights=counts / counts.sum(),
-        open_positions=tuple(open_positions),
-        extra=tuple(extra[p] for p in open_positions),
+        kept=[[1.0 - meet * child.closeness[d] for child in children] for d in depths],
+        expanded=[
+            {p: 1.0 - meet * max([part.closeness[d] for part in children[p].parts]) for p in opened}
+            for d in depths
+        ],
+        groups=_groups(children, opened, depths, singletons) if choice else [],
+        open_positions=tuple(opened),
+        extra=tuple([len(children[p].parts) - 1 for p in opened]),
         spare=spare,
     )
 
 
-def _own_distance(measure: _Measure, cluster: int, singletons: str) -> FloatArray:
-    """Mean distance of each leaf to its own cluster; -1 marks a singleton that scores 0."""
-    size, similar = measure.size[cluster], measure.within(cluster)
+def _depths(children: list[_Cluster]) -> list[int]:
+    """Return the depths at which leaves lie under these children."""
+    return sorted({depth for child in children for depth, _ in child.kinds})
+
+
+def _groups(
+    children: list[_Cluster], opened: list[int], depths: list[int], singletons: str
+) -> list[tuple[int, int, float, float, float, float]]:
+    """Count the leaves that no subset tells apart."""
+    row = {depth: number for number, depth in enumerate(depths)}
+    total = sum([child.size for child in children])
+    counts: dict[tuple[int, int, float, float, float], int] = {}
+    for position, child in enumerate(children):
+        if position in opened:
+            for part in child.parts:
+                for (depth, inside), count in part.kinds.items():
+                    whole = _own_distance(inside + part.gained[depth], child.size, singletons)
+                    alone = _own_distance(inside, part.size, singletons)
+                    key = (position, row[depth], whole, alone, part.beside[depth])
+                    counts[key] = counts.get(key, 0) + count
+        else:
+            for (depth, inside), count in child.kinds.items():
+                whole = _own_distance(inside, child.size, singletons)
+                counts[position, row[depth], whole, whole, inf] = count
+    return [(*key, count / total) for key, count in counts.items()]
+
+
+def _own_distance(similarity: float, size: int, singletons: str) -> float:
+    """Mean distance of a leaf to its own cluster; -1 marks a singleton that scores 0."""
     if singletons == "cohesive":
-        return np.asarray((size - similar) / size)
-    return np.asarray((size - similar) / (size - 1)) if size > 1 else np.full(1, -1.0)
+        return (size - similarity) / size
+    return (size - similarity) / (size - 1) if size > 1 else -1.0
 
 
-def _nearest_part(measure: _Measure, parts: Sequence[int]) -> Iterator[FloatArray]:
-    """For each part of an expanded child, its leaves' mean distance to the nearest other part."""
-    everyone = np.array(parts, dtype=np.int32)
-    for number, part in enumerate(parts):
-        depths = measure.depth_class[measure.first[part] : measure.end[part]]
-        present, index = np.unique(depths, return_inverse=True)
-        others = np.delete(everyone, number)
-        if not len(others):
-            yield np.full(len(depths), np.inf)
-            continue
-        meet = measure.taxonomy.lca_depth(everyone[number], others) + 1.0
-        similar = measure.reciprocal[np.ix_(others, present)] / measure.size[others, None]
-        yield (1.0 - 2.0 * meet[:, None] * similar).min(axis=0)[index]
+def _settle(
+    above: _Cluster,
+    children: list[_Cluster],
+    merged: tuple[int, ...],
+    nearest: list[tuple[float, float, int]],
+    meet: float,
+) -> None:
+    """Fix the parts of a node after its decision, and what each part sees of its siblings."""
+    seen = dict(zip(_depths(children), nearest, strict=True))
+    for position, child in enumerate(children):
+        gained, beside = {}, {}
+        for depth, _ in child.kinds:
+            first, second, closest = seen[depth]
+            beside[depth] = second if closest == position else first
+            outside = above.size * above.closeness[depth] - child.size * child.closeness[depth]
+            gained[depth] = meet * outside
+        if position in merged:
+            for part in child.parts:
+                for depth in part.gained:
+                    part.gained[depth] += gained[depth]
+                    part.beside[depth] = min(part.beside[depth], beside[depth])
+            above.parts += child.parts
+        else:
+            child.gained, child.beside = gained, beside
+            above.parts.append(child)
+    for part in above.parts:
+        for (depth, inside), count in part.kinds.items():
+            kind = depth, inside + part.gained[depth]
+            above.kinds[kind] = above.kinds.get(kind, 0) + count
