@@ -21,8 +21,8 @@ FloatArray = NDArray[np.float64]
 
 EXPERTISES = ("random", "coherent")
 TOLERANCE = 1e-9  # of alpha and of the number of leaves (method, section 5)
-SEEDS_PER_CLIENT = 3  # fields of expertise
-SHARPNESS = 8.0  # a leaf is drawn with weight W ** SHARPNESS to the nearest seed
+SEEDS_PER_CLIENT = 2  # fields of expertise
+SHARPNESS = 16.0  # a leaf is drawn with weight W ** SHARPNESS to the nearest seed
 
 
 def leaves_to_know(alpha: float, clients: int, leaves: int) -> int:
