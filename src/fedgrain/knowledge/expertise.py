@@ -54,6 +54,8 @@ def draw_known_leaves(
     rest by Wu-Palmer relatedness to the nearest of them.
     """
     count = leaves_to_know(alpha, clients, len(taxonomy.leaves))
+    if seed < 0:
+        raise KnowledgeError(f"the seed is {seed}; use a whole number from 0 up")
     if expertise == "random":
         attraction = np.zeros((clients, len(taxonomy.leaves)))
         known = _random_split(clients, len(taxonomy.leaves), seed)
