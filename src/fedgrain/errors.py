@@ -7,3 +7,7 @@ class FedgrainError(ValueError):
 
 class TaxonomyError(FedgrainError):
     """The taxonomy, its file or the list of classes is not usable."""
+
+
+class DataError(FedgrainError):
+    """Images, labels, a manifest or an archive are missing or not usable."""
