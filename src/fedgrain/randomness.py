@@ -1,4 +1,4 @@
-"""Random numbers derived from (seed, purpose, numbers), never from global state."""
+"""Random numbers derive from (seed, purpose, round, client, ...), never from global state."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ import numpy as np
 
 
 def numpy_generator(seed: int, purpose: str, *numbers: int) -> np.random.Generator:
-    """Return a generator of its own for a purpose, such as ("partition") or ("batches", round, client).
-
-    Streams of different purposes are independent, so that adding a draw in one place changes
-    nothing elsewhere; the purpose enters by SHA-256, so that PYTHONHASHSEED has no say.
-    """
-    digest = hashlib.sha256(purpose.encode()).digest()
-    words = [int.from_bytes(digest[start : start + 4], "little") for start in range(0, 16, 4)]
-    return np.random.default_rng(np.random.SeedSequence([seed, *words, *numbers]))
+    """Return the generator of one purpose: the same bits whatever else was drawn before."""
+    word = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8], "big")
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, word, *numbers])))

@@ -59,7 +59,13 @@ def unpack(archive: Path, target: Path) -> None:
         limit = archive.stat().st_size * MAX_RATIO + FREE_BYTES
         try:
             (_unpack_zip if archive.suffix == ".zip" else _unpack_tar)(archive, folder, limit)
-        except (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError) as error:
+        except (
+            tarfile.TarError,
+            zipfile.BadZipFile,
+            lzma.LZMAError,
+            zlib.error,
+            EOFError,
+        ) as error:
             raise damaged(archive, error) from None
         except gzip.BadGzipFile as error:
             raise damaged(archive, error) from None

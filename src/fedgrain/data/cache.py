@@ -73,14 +73,14 @@ def create_images(folder: Path, count: int, size: int) -> Path:
             f"decoding {count} images at {size}x{size} needs {needed / 1e9:.1f} GB in {folder}, "
             f"where {free / 1e9:.1f} GB are free; point FEDGRAIN_CACHE at a larger disk"
         )
-    np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(count, size, size, 3))  # type: ignore[no-untyped-call]
+    np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(count, size, size, 3))
     return path
 
 
 def unpacked(archive: Path) -> Path:
     """Return the directory an archive is unpacked into, unpacking it the first time."""
-    name = f"{archive.name.split('.')[0]}-{hashlib.sha256(identity(archive).encode()).hexdigest()[:12]}"
-    target = cache_directory() / "unpacked" / name
+    digest = hashlib.sha256(identity(archive).encode()).hexdigest()[:12]
+    target = cache_directory() / "unpacked" / f"{archive.name.split('.')[0]}-{digest}"
     if not target.is_dir():
         with _only_one(target):
             if not target.is_dir():

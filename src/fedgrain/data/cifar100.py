@@ -98,14 +98,12 @@ def _read_split(path: Path, count: int) -> tuple[NDArray[np.uint8], NDArray[np.i
         and all(type(label) is int and 0 <= label < 100 for label in labels)
     )
     if not fits or not isinstance(data, np.ndarray):
-        raise DataError(
-            f"{path}: does not hold {count} images of 3072 bytes and their labels 0-99"
-        )
+        raise DataError(f"{path}: does not hold {count} images of 3072 bytes and their labels 0-99")
     return data, np.array(labels, dtype=np.int32)
 
 
 def _check_class_order(path: Path) -> None:
-    """The label numbers mean what the mapping to WordNet says only in the official order."""
+    """Check the order that gives the label numbers their meaning in the mapping to WordNet."""
     names = read_pickle(path).get(b"fine_label_names")
     classes = class_list("cifar100")
     expected = [classes.names[wnid].replace(" ", "_").encode() for wnid in classes.wnids]

@@ -26,8 +26,7 @@ class Normalisation:
         """Return (pixel/255 - mean) / deviation of images [..., channels]."""
         scale = np.float32(1 / 255) / np.asarray(self.deviation, dtype=np.float32)
         shift = np.asarray(self.mean, np.float32) / np.asarray(self.deviation, np.float32)
-        normalised: NDArray[np.float32] = images.astype(np.float32) * scale - shift
-        return normalised
+        return np.asarray(images.astype(np.float32) * scale - shift, np.float32)
 
 
 UNKNOWN_STATISTICS = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))  # method, section 10
@@ -94,7 +93,7 @@ class LabelledImages:
     @property
     def channels(self) -> int:
         """Number of channels, 3 for everything this room loads."""
-        return self.images.shape[3]
+        return int(self.images.shape[3])
 
     @property
     def split_counts(self) -> dict[str, int]:
