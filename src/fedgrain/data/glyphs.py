@@ -23,6 +23,7 @@ bits of the generator, so the content is the same on every machine; a test holds
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -36,6 +37,7 @@ from fedgrain.taxonomy.wordnet import full_taxonomy
 
 Integers = NDArray[np.int32]
 Mask = NDArray[np.bool_]
+Figure = Callable[[Integers, Integers], Mask]  # from coordinates in the figure's own frame
 
 SIZE = 32
 MAX_CHILDREN = 4  # default for coarsening this tree
@@ -83,8 +85,6 @@ COLOURS = np.array(
     [[215, 60, 50], [60, 95, 225], [235, 205, 60], [70, 190, 80], [205, 80, 205]], np.int32
 )
 WHITE = np.array([225, 225, 225], np.int32)
-SHAPES, TEXTURES, MARKS = 6, 4, 3
-VALUES = (len(BRIGHTNESS), len(HUES), SHAPES, len(COLOURS), TEXTURES, MARKS)  # by depth, from 1
 ABSENT = -1
 LIGHT, TINT, NOISE = 45, 45, 50  # how far brightness, colours and pixels stray
 
@@ -145,10 +145,11 @@ def draw(attributes: Integers, seed: int, first: int) -> NDArray[np.uint8]:
     brightness, hue, shape, colour, texture, mark = attributes.T
     vary = Variation(seed, first, count)
     u, v = _figure_coordinates(vary)
-    figure = _shape_mask(shape, u, v)
+    figure = _drawn(shape, SHAPES, u, v)
     layer = figure.astype(np.uint8)  # 0 background, 1 paint, 2 shade, 3 glow, 4 bar
-    layer[figure & _texture_mask(texture, u, v, vary.between(0, 359))] = 2
-    layer[figure & _mark_mask(mark, u, v)] = 3
+    phase = vary.between(0, 359)[:, None, None]
+    layer[figure & _drawn(texture, TEXTURES, u + phase, v + phase)] = 2
+    layer[figure & _drawn(mark, MARKS, u, v)] = 3
     layer[_bar_mask(vary)] = 4
     inks = _inks(brightness, hue, colour, vary)  # [images, layers, 3]
     cover = np.stack([_fine_to_coarse(layer == ink) for ink in range(5)], axis=-1)
@@ -227,46 +228,43 @@ def _figure_coordinates(vary: Variation) -> tuple[Integers, Integers]:
     return (c * x + s * y) // radius, (c * y - s * x) // radius
 
 
-def _shape_mask(shape: Integers, u: Integers, v: Integers) -> Mask:
-    across, down = np.abs(u), np.abs(v)
-    options = (
-        u * u + v * v < 1024**2,  # disc
-        np.maximum(across, down) < 900,  # square
-        (12 * across < 7 * (v + 1050)) & (v < 850),  # triangle
-        across + down < 1220,  # diamond
-        (np.minimum(across, down) < 400) & (np.maximum(across, down) < 1050),  # cross
-        (across < 1050) & (u * u + (v - 500) ** 2 < 1100**2) & (v < 500),  # dome
-    )
-    return _pick(shape, options)
+def _disc(u: Integers, v: Integers, radius: int) -> Mask:
+    return np.asarray(u * u + v * v < radius**2)
 
 
-def _texture_mask(texture: Integers, u: Integers, v: Integers, phase: Integers) -> Mask:
-    shift = phase[:, None, None]
-    options = (
-        (v + shift) % 500 < 210,  # lying stripes
-        (u + shift) % 500 < 210,  # standing stripes
-        (u + v + shift) % 700 < 300,  # slanting stripes
-        ((u + shift) % 640 < 320) ^ ((v + shift) % 640 < 320),  # checks
-    )
-    return _pick(texture, options)
+def _box(u: Integers, v: Integers, across: int, down: int) -> Mask:
+    return np.asarray((np.abs(u) < across) & (np.abs(v) < down))
 
 
-def _mark_mask(mark: Integers, u: Integers, v: Integers) -> Mask:
-    across, down = np.abs(u), np.abs(v)
-    options = (
-        u * u + v * v < 400**2,  # dot
-        (across < 620) & (down < 190),  # lying bar
-        (across < 190) & (down < 620),  # standing bar
-    )
-    return _pick(mark, options)
+SHAPES: tuple[Figure, ...] = (
+    lambda u, v: _disc(u, v, 1024),
+    lambda u, v: _box(u, v, 900, 900),
+    lambda u, v: (12 * np.abs(u) < 7 * (v + 1050)) & (v < 850),  # triangle
+    lambda u, v: np.abs(u) + np.abs(v) < 1220,  # diamond
+    lambda u, v: _box(u, v, 1050, 400) | _box(u, v, 400, 1050),  # cross
+    lambda u, v: _disc(u, v - 500, 1100) & (np.abs(u) < 1050) & (v < 500),  # dome
+)
+TEXTURES: tuple[Figure, ...] = (
+    lambda u, v: v % 500 < 210,  # lying stripes
+    lambda u, v: u % 500 < 210,  # standing stripes
+    lambda u, v: (u + v) % 700 < 300,  # slanting stripes
+    lambda u, v: (u % 640 < 320) ^ (v % 640 < 320),  # checks
+)
+MARKS: tuple[Figure, ...] = (
+    lambda u, v: _disc(u, v, 400),
+    lambda u, v: _box(u, v, 620, 190),
+    lambda u, v: _box(u, v, 190, 620),
+)
+VALUES = (len(BRIGHTNESS), len(HUES), len(SHAPES), len(COLOURS), len(TEXTURES), len(MARKS))
 
 
-def _pick(value: Integers, options: tuple[Mask, ...]) -> Mask:
-    """Of several masks, each image's own; nothing where the attribute is absent."""
-    chosen = np.zeros(options[0].shape, np.bool_)
-    for number, mask in enumerate(options):
-        chosen |= mask & (value == number)[:, None, None]
-    return chosen
+def _drawn(value: Integers, options: tuple[Figure, ...], u: Integers, v: Integers) -> Mask:
+    """Draw each image's own option; nothing where the attribute is absent."""
+    mask = np.zeros(u.shape, np.bool_)
+    for number, option in enumerate(options):
+        chosen = np.flatnonzero(value == number)
+        mask[chosen] = option(u[chosen], v[chosen])
+    return mask
 
 
 def _bar_mask(vary: Variation) -> Mask:
