@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.data.archives import move_into_place, unpack
-from fedgrain.data.places import cache_directory
+from fedgrain.data.places import Layout, cache_directory
 from fedgrain.errors import DataError
 
 FORMAT = 1  # raise it when what is stored, or how an image is decoded, changes
@@ -34,6 +34,11 @@ class Stored:
     labels: NDArray[np.int32]  # [images]
     splits: NDArray[np.int8]  # [images]
     about: dict[str, Any]
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Files that were skipped, each with the reason."""
+        return tuple(text for _, text in self.about.get("unreadable", ()))
 
 
 def load_or_build(key: dict[str, Any], build: Callable[[Path], dict[str, Any]]) -> Stored:
@@ -86,6 +91,19 @@ def unpacked(archive: Path) -> Path:
             if not target.is_dir():
                 unpack(archive, target)
     return target
+
+
+def folder_of(source: Path, layout: Layout) -> Path:
+    """Return a source as an unpacked folder, unpacking an archive into the cache."""
+    if source.is_dir():
+        return source
+    outer = unpacked(source)
+    for folder in (outer, *sorted(path for path in outer.iterdir() if path.is_dir())):
+        if layout.recognises(folder):
+            return folder
+    raise DataError(
+        f"{source}: does not hold {layout.dataset} in its official layout; get it again"
+    )
 
 
 def identity(*paths: Path) -> str:

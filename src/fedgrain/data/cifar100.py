@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.cache import identity, load_or_build, unpacked
+from fedgrain.data.cache import folder_of, identity, load_or_build
 from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.data.places import Layout, require_source
 from fedgrain.errors import DataError
@@ -56,13 +56,7 @@ def load_cifar100(root: str | Path | None = None, *, check: bool = True) -> Labe
 
 
 def _build(target: Path, source: Path, check: bool) -> dict[str, Any]:
-    folder = source
-    if not source.is_dir():
-        outer = unpacked(source)
-        inside = [path for path in (outer, *sorted(outer.iterdir())) if LAYOUT.recognises(path)]
-        if not inside:
-            raise DataError(f"{source}: holds no files train, test and meta; get it again")
-        folder = inside[0]
+    folder = folder_of(source, LAYOUT)
     if check:
         for name, md5 in MEMBERS.items():
             _check_md5(folder / name, md5)

@@ -10,12 +10,16 @@ from typing import Any
 
 from fedgrain.data.cifar100 import load_cifar100
 from fedgrain.data.glyphs import load_glyphs
+from fedgrain.data.imagenet import load_imagenet
 from fedgrain.data.images import LabelledImages
+from fedgrain.data.tiny_imagenet import load_tiny_imagenet
 from fedgrain.errors import DataError
 
 LOADERS: dict[str, Callable[..., LabelledImages]] = {
     "glyphs": load_glyphs,
     "cifar100": load_cifar100,
+    "tiny-imagenet": load_tiny_imagenet,
+    "imagenet": load_imagenet,
 }
 
 
