@@ -11,3 +11,7 @@ class TaxonomyError(FedgrainError):
 
 class KnowledgeError(FedgrainError):
     """What the clients know, its file or the wish for it is not usable."""
+
+
+class DataError(FedgrainError):
+    """Images, labels, a manifest or an archive are missing or not usable."""
