@@ -7,3 +7,15 @@ class FedgrainError(ValueError):
 
 class TaxonomyError(FedgrainError):
     """The taxonomy, its file or the list of classes is not usable."""
+
+
+class HeadError(FedgrainError):
+    """A head, or the supervision asked of it, does not exist or has no meaning."""
+
+
+class NetError(FedgrainError):
+    """A net does not exist, or does not fit the images or the head."""
+
+
+class PredictionError(FedgrainError):
+    """A prediction rule, or the nodes to be scored, cannot be used."""
