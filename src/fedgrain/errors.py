@@ -15,3 +15,15 @@ class KnowledgeError(FedgrainError):
 
 class DataError(FedgrainError):
     """Images, labels, a manifest or an archive are missing or not usable."""
+
+
+class HeadError(FedgrainError):
+    """A head, or the supervision asked of it, does not exist or has no meaning."""
+
+
+class NetError(FedgrainError):
+    """A net does not exist, or does not fit the images or the head."""
+
+
+class PredictionError(FedgrainError):
+    """A prediction rule, or the nodes to be scored, cannot be used."""
