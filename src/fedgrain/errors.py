@@ -27,3 +27,15 @@ class NetError(FedgrainError):
 
 class PredictionError(FedgrainError):
     """A prediction rule, or the nodes to be scored, cannot be used."""
+
+
+class FederationError(FedgrainError):
+    """The clients, their data or their updates cannot be trained on."""
+
+
+class ConfigError(FedgrainError):
+    """A setting of an experiment does not exist or has no meaning."""
+
+
+class RunError(FedgrainError):
+    """A run folder is missing, damaged, in use or belongs to another config."""

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import torch
 
 
 def numpy_generator(seed: int, purpose: str, *numbers: int) -> np.random.Generator:
     """Return the generator of one purpose: the same bits whatever else was drawn before."""
     word = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8], "big")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, word, *numbers])))
+
+
+def torch_generator_from(generator: np.random.Generator) -> torch.Generator:
+    """Return a torch generator seeded by the next draw of a NumPy one."""
+    import torch
+
+    return torch.Generator().manual_seed(int(generator.integers(2**63 - 1)))

@@ -1,0 +1,130 @@
+"""What one client does in a round: a pure function from weights to weights (method, section 10).
+
+Every engine calls it, so the bits of a run do not depend on where or in which order clients train.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fedgrain.federated.federation import ImageSource, Indices
+from fedgrain.nets import set_dropout_generator
+from fedgrain.randomness import torch_generator_from
+
+State = dict[str, Tensor]
+Loss = Callable[[Tensor, Tensor], Tensor]  # (logits, targets) -> mean loss
+
+CROP_MARGIN = 4
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """How a client trains; plain SGD by default, as in the paper's appendix."""
+
+    lr: float = 0.05
+    batch: int = 32
+    epochs: int = 1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    proximal: float = 0.0  # FedProx: mu / 2 |w - w_global|^2
+    crop_and_flip: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """The samples that enter a loss, with the targets the loss understands."""
+
+    source: ImageSource
+    indices: Indices  # [samples]
+    targets: Tensor  # [samples, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What a client sends back."""
+
+    state: State
+    samples: int
+    loss: float  # mean over the last epoch
+    steps: int
+
+
+def train_locally(
+    net: nn.Module,
+    state: State,
+    loss: Loss,
+    data: TrainingData,
+    settings: LocalSettings,
+    generator: np.random.Generator,
+) -> Update:
+    """Train from ``state`` on a client's data and return the new weights.
+
+    ``net`` is a place to work in: its weights are overwritten, and nothing of it but the shape of
+    the computation reaches the result. The last, partial batch is kept.
+    """
+    net.load_state_dict(state)
+    net.train()
+    set_dropout_generator(net, torch_generator_from(generator))
+    parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
+    start = [parameter.detach().clone() for parameter in parameters] if settings.proximal else []
+    optimizer = torch.optim.SGD(
+        parameters,
+        lr=settings.lr,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+    steps, total = 0, 0.0
+    for epoch in range(settings.epochs):
+        last = epoch == settings.epochs - 1
+        for images, targets in batches(data, settings, generator):
+            optimizer.zero_grad()
+            cost = loss(net(images), targets)
+            cost.backward()  # type: ignore[no-untyped-call]
+            for parameter, origin in zip(parameters, start, strict=False):
+                if parameter.grad is not None:
+                    parameter.grad.add_(parameter.detach() - origin, alpha=settings.proximal)
+            optimizer.step()
+            steps += 1
+            total += float(cost.detach()) * len(targets) if last else 0.0
+    trained = {name: value.detach().clone() for name, value in net.state_dict().items()}
+    return Update(trained, len(data.indices), total / max(1, len(data.indices)), steps)
+
+
+def batches(
+    data: TrainingData, settings: LocalSettings, generator: np.random.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Go once through the data in a fresh random order."""
+    order = generator.permutation(len(data.indices))
+    for start in range(0, len(order), settings.batch):
+        chosen = order[start : start + settings.batch]
+        images = data.source.batch(data.indices[chosen])
+        if settings.crop_and_flip:
+            images = crop_and_flip(images, generator)
+        yield images, data.targets[torch.from_numpy(chosen)]
+
+
+def crop_and_flip(images: Tensor, generator: np.random.Generator) -> Tensor:
+    """Shift each image by up to 4 pixels (zeros come in) and mirror every second one, at random."""
+    count, _, height, width = images.shape
+    padded = functional.pad(images, (CROP_MARGIN,) * 4)
+    shift = torch.from_numpy(generator.integers(0, 2 * CROP_MARGIN + 1, size=(2, count)))
+    mirror = torch.from_numpy(generator.integers(0, 2, size=count)).bool()
+    rows = shift[0][:, None] + torch.arange(height)  # [batch, height]
+    columns = shift[1][:, None] + torch.arange(width)  # [batch, width]
+    columns = torch.where(mirror[:, None], columns.flip(1), columns)
+    every = torch.arange(count)[:, None, None]
+    moved = padded[every, :, rows[:, :, None], columns[:, None, :]]  # [batch, height, width, channels]
+    return moved.permute(0, 3, 1, 2)
+
+
+def is_finite(state: dict[str, Any]) -> bool:
+    """Whether every weight is a finite number."""
+    return all(bool(torch.isfinite(value).all()) for value in state.values() if value.is_floating_point())

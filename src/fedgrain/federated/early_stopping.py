@@ -1,0 +1,39 @@
+"""Stop when validation no longer improves (method, section 10: patience 10, min delta 1e-4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """How the best value came about; a new value gives a new object.
+
+    >>> history = EarlyStopping(patience=2).after(0.5).after(0.4)
+    >>> history.best, history.improved, history.stopped
+    (0.5, False, False)
+    >>> history.after(0.5).stopped
+    True
+    """
+
+    patience: int = 10
+    min_delta: float = 1e-4
+    best: float = -1.0
+    waited: int = 0  # evaluations since the best one
+    seen: int = 0
+
+    def after(self, value: float) -> EarlyStopping:
+        """Take one more evaluation into account."""
+        if value > self.best + self.min_delta or self.seen == 0:
+            return replace(self, best=value, waited=0, seen=self.seen + 1)
+        return replace(self, waited=self.waited + 1, seen=self.seen + 1)
+
+    @property
+    def improved(self) -> bool:
+        """Whether the last evaluation was the best so far."""
+        return self.seen > 0 and self.waited == 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether patience has run out."""
+        return self.waited >= self.patience

@@ -1,0 +1,85 @@
+"""Who takes part: the clients, what they hold and what they know (method, sections 5 and 10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedgrain.data.images import Normalisation
+from fedgrain.errors import FederationError
+from fedgrain.taxonomy.tree import Taxonomy
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSource:
+    """Images as stored, made into normalised batches one at a time.
+
+    The stored array may be a memory map larger than memory. Its layout [images, height, width,
+    channels] is what torch calls channels_last, so a batch needs no transposition.
+    """
+
+    images: NDArray[np.uint8]
+    normalisation: Normalisation
+
+    def batch(self, indices: Indices) -> Tensor:
+        """Return normalised images [batch, channels, height, width], in channels_last layout."""
+        stored = torch.from_numpy(np.ascontiguousarray(self.images[indices]))
+        scale = torch.tensor(self.normalisation.deviation).mul_(255.0).reciprocal_()
+        shift = torch.tensor(self.normalisation.mean) / torch.tensor(self.normalisation.deviation)
+        return stored.float().mul_(scale).sub_(shift).permute(0, 3, 1, 2)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of one image."""
+        height, width, channels = self.images.shape[1:]
+        return height, width, channels
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPart:
+    """Some of the images, each with a node of H as its label."""
+
+    indices: Indices  # [samples], into the images
+    labels: NDArray[np.int64]  # [samples], nodes of H
+
+    def __post_init__(self) -> None:
+        if self.indices.shape != self.labels.shape:
+            raise FederationError("every image of a client needs one label")
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+@dataclass(frozen=True, eq=False)
+class Client:
+    """One site: its images with the labels it wrote, what it knows of H, its own validation."""
+
+    name: str
+    train: LabelledPart
+    known: NDArray[np.bool_]  # [nodes of H], closed upwards
+    validation: LabelledPart | None = None  # where the server has none
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """All that the algorithms see of the world."""
+
+    source: ImageSource
+    taxonomy: Taxonomy  # H: labels, heads and branches live here
+    full_taxonomy: Taxonomy  # H_full: metrics live here
+    clients: tuple[Client, ...]
+    validation: LabelledPart | None  # the server's, labelled with full detail
+
+    def __post_init__(self) -> None:
+        if not self.clients:
+            raise FederationError("a federation needs at least one client")
+        if self.validation is None and not any(client.validation for client in self.clients):
+            raise FederationError(
+                "nobody has validation data: early stopping needs it at the server or the clients"
+            )
