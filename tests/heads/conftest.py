@@ -67,8 +67,7 @@ class ByHand:
             ]
         if name == "cond-softmax":
             return [
-                math.prod(self.conditional(theta, a) for a in self.above[v][1:])
-                for v in self.nodes
+                math.prod(self.conditional(theta, a) for a in self.above[v][1:]) for v in self.nodes
             ]
         total = sum(math.exp(t) for t in theta)
         return [sum(math.exp(theta[u]) for u in self.under[v]) / total for v in self.nodes]

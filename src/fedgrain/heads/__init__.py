@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import Head
+from fedgrain.heads.branches import (
+    TOGETHER,
+    BestLeaf,
+    DecoupledModel,
+    branch_dataset,
+    branch_losses,
+    decouple,
+    unknown_children,
+)
 from fedgrain.heads.cond_sigmoid import CondSigmoid
 from fedgrain.heads.cond_softmax import CondSoftmax
 from fedgrain.heads.flat_softmax import FlatSoftmax
@@ -30,8 +39,11 @@ HEADS: dict[str, type[Head]] = {
 __all__ = [
     "HEADS",
     "SUPERVISIONS",
+    "TOGETHER",
+    "BestLeaf",
     "CondSigmoid",
     "CondSoftmax",
+    "DecoupledModel",
     "FlatSoftmax",
     "Head",
     "PSSoftmax",
@@ -39,8 +51,12 @@ __all__ = [
     "SoftmaxDescendant",
     "SoftmaxMargin",
     "Supervised",
+    "branch_dataset",
+    "branch_losses",
     "build_head",
+    "decouple",
     "supervise",
+    "unknown_children",
 ]
 
 

@@ -40,6 +40,7 @@ class Head(nn.Module, ABC):
         self.sums = TreeSums(taxonomy)
 
     def extra_repr(self) -> str:
+        """Say which head this is."""
         return f"{self.name}, {self.num_outputs} outputs for {self.taxonomy!r}"
 
     @abstractmethod

@@ -22,6 +22,7 @@ class CondSigmoid(Head):
         super().__init__(taxonomy, len(taxonomy) - 1)
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Sum the binary cross-entropies of the children along the path, and of the label's own."""
         on_path = self.sums.on_path(labels)  # [batch, nodes]
         asked = on_path.gather(1, self.sums.parents[1:].expand(len(labels), -1))
         losses = functional.binary_cross_entropy_with_logits(
@@ -30,4 +31,5 @@ class CondSigmoid(Head):
         return losses.sum(1)
 
     def node_log_probs(self, logits: Tensor) -> Tensor:
+        """Multiply the sigmoids along the path."""
         return self.sums.along_paths(functional.logsigmoid(logits))

@@ -40,6 +40,7 @@ class CondSoftmax(Head):
         self.register_buffer("child_position", torch.tensor(position), persistent=False)
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Sum the sibling cross-entropies along the path."""
         path = self.sums.path[labels]  # [batch, depth], 0 after the label
         children, missing = self._children(self.sums.parents[path])  # [batch, depth, children]
         of_siblings = logits.gather(1, children.flatten(1) - 1).view(children.shape)
@@ -48,9 +49,11 @@ class CondSoftmax(Head):
         return -chosen.masked_fill(path == 0, 0.0).sum(1)
 
     def node_log_probs(self, logits: Tensor) -> Tensor:
+        """Multiply the conditionals along the path."""
         return self.sums.along_paths(self.sums.sibling_log_softmax(logits))
 
     def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return -log P(label), which is the paper's rule."""
         return self.sample_losses(logits, labels)
 
     def projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:

@@ -17,4 +17,5 @@ class FlatSoftmax(LeafSoftmax):
         super().__init__(taxonomy, len(taxonomy.leaves))
 
     def leaf_scores(self, logits: Tensor) -> Tensor:
+        """Return the logits: there is one per leaf."""
         return logits

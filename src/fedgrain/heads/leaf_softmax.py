@@ -35,23 +35,28 @@ class LeafSoftmax(Head):
         """Return one score per leaf [batch, leaves]; their softmax is the model."""
 
     def enters(self, labels: Tensor) -> Tensor:
+        """Mask [batch]: only leaves enter."""
         return self.leaf_position[labels] >= 0
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the cross-entropy over the leaves; 0 for a label at an internal node."""
         return functional.cross_entropy(
             self.leaf_scores(logits), self.leaf_position[labels], ignore_index=-1, reduction="none"
         )
 
     def node_log_probs(self, logits: Tensor) -> Tensor:
+        """Sum the softmax of the leaves under each node."""
         leaves = self.leaf_scores(logits).log_softmax(1)
         own = leaves.new_full((len(leaves), len(self.taxonomy)), -torch.inf)
         return self.sums.probabilities_under(own.index_copy(1, self.sums.leaves, leaves))
 
     def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return -log of the softmax of all leaves under the label."""
         weight = torch.where(self.sums.leaves_below(labels), 0.0, -torch.inf)
         return minus_log_share(self.leaf_scores(logits), weight)
 
     def projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:
+        """Return -log of the softmax of the leaves the label stands for."""
         below = self.sums.leaves_below(labels)  # [batch, leaves]
         stands_for = projection.projected == labels[:, None]
         stands_for = torch.where(projection.empty[labels, None], below, stands_for)

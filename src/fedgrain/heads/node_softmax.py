@@ -22,8 +22,10 @@ class NodeSoftmax(Head):
         super().__init__(taxonomy, len(taxonomy))
 
     def node_log_probs(self, logits: Tensor) -> Tensor:
+        """Sum the softmax of all nodes at and below each node."""
         return self.sums.probabilities_under(logits.log_softmax(1))
 
     def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return -log of the softmax of all nodes at and below the label."""
         weight = torch.where(self.sums.below(labels), 0.0, -torch.inf)
         return minus_log_share(logits, weight)

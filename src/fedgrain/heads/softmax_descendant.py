@@ -11,7 +11,7 @@ from fedgrain.taxonomy.tree import Taxonomy
 
 
 class SoftmaxDescendant(NodeSoftmax):
-    """Sum over the label's path of weighted cross-entropies against the nodes neither above nor below.
+    """Weighted cross-entropies along the path, each against the nodes neither above nor below.
 
     What a node a on the path excludes is what leaves the path above it: the nodes whose lowest
     common ancestor with the label is less deep than a. So the nodes off the path are summed once,
@@ -27,6 +27,7 @@ class SoftmaxDescendant(NodeSoftmax):
         self.register_buffer("weights", leaves.reciprocal(), persistent=False)
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Sum the weighted cross-entropies along the path."""
         path = self.sums.path[labels]  # [batch, depth]
         excluded = self._sums_by_lca_depth(logits, path)  # [batch, depth]
         own = logits.gather(1, path)

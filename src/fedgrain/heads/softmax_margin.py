@@ -20,5 +20,6 @@ class SoftmaxMargin(NodeSoftmax):
     name = "softmax-margin"
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the cross-entropy with every node off the path raised by tau."""
         raised = torch.where(self.sums.on_path(labels), logits, logits + MARGIN)
         return functional.cross_entropy(raised, labels, reduction="none")

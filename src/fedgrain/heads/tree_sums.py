@@ -94,7 +94,7 @@ class TreeSums(nn.Module):
         return torch.cat(levels[::-1], 1).index_select(1, self.level_rank)
 
     def probabilities_under(self, own: Tensor) -> Tensor:
-        """Log-probabilities of nodes from log-shares ``own`` that sum to 1: the root is exactly 0."""
+        """Log P of nodes from log-shares ``own``, which sum to 1; the root is exactly 0."""
         nodes = self.under_nodes(own)[:, 1:].clamp_max(0.0)
         return torch.nn.functional.pad(nodes, (1, 0))
 
