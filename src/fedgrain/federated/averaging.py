@@ -95,7 +95,9 @@ def server_step(
     return moved, remembered
 
 
-def _optimizer(weights: list[torch.nn.Parameter], settings: ServerSettings) -> torch.optim.Optimizer:
+def _optimizer(
+    weights: list[torch.nn.Parameter], settings: ServerSettings
+) -> torch.optim.Optimizer:
     if settings.optimizer == "sgd":
         return torch.optim.SGD(weights, lr=settings.lr, momentum=settings.momentum)
     if settings.optimizer == "adam":

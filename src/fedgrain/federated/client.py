@@ -121,10 +121,14 @@ def crop_and_flip(images: Tensor, generator: np.random.Generator) -> Tensor:
     columns = shift[1][:, None] + torch.arange(width)  # [batch, width]
     columns = torch.where(mirror[:, None], columns.flip(1), columns)
     every = torch.arange(count)[:, None, None]
-    moved = padded[every, :, rows[:, :, None], columns[:, None, :]]  # [batch, height, width, channels]
+    moved = padded[
+        every, :, rows[:, :, None], columns[:, None, :]
+    ]  # [batch, height, width, channels]
     return moved.permute(0, 3, 1, 2)
 
 
 def is_finite(state: dict[str, Any]) -> bool:
     """Whether every weight is a finite number."""
-    return all(bool(torch.isfinite(value).all()) for value in state.values() if value.is_floating_point())
+    return all(
+        bool(torch.isfinite(value).all()) for value in state.values() if value.is_floating_point()
+    )

@@ -21,12 +21,14 @@ class EarlyStopping:
     best: float = -1.0
     waited: int = 0  # evaluations since the best one
     seen: int = 0
+    last: float = -1.0
 
     def after(self, value: float) -> EarlyStopping:
         """Take one more evaluation into account."""
+        seen = replace(self, seen=self.seen + 1, last=value)
         if value > self.best + self.min_delta or self.seen == 0:
-            return replace(self, best=value, waited=0, seen=self.seen + 1)
-        return replace(self, waited=self.waited + 1, seen=self.seen + 1)
+            return replace(seen, best=value, waited=0)
+        return replace(seen, waited=self.waited + 1)
 
     @property
     def improved(self) -> bool:

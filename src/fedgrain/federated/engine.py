@@ -51,7 +51,7 @@ class Engine(Protocol):
         """Return the validation HF of the whole model."""
 
     def validate_branch(self, branch: int, weights: State) -> float | None:
-        """Return a branch's accuracy over the validation samples below it; None if there are none."""
+        """Return a branch's accuracy over the validation samples below it, None without any."""
 
     def validate_branches(self, weights: Mapping[int, State]) -> float:
         """Return the validation HF of the decoupled model."""

@@ -52,7 +52,9 @@ def joining(clients: int, ratio: float) -> int:
     return max(1, int(ratio * clients + 0.5))
 
 
-def sample(eligible: Sequence[int], count: int, seed: int, purpose: str, *numbers: int) -> list[int]:
+def sample(
+    eligible: Sequence[int], count: int, seed: int, purpose: str, *numbers: int
+) -> list[int]:
     """Draw ``count`` of the eligible clients, or all if they are fewer; in ascending order."""
     if len(eligible) <= count:
         return sorted(eligible)

@@ -1,0 +1,230 @@
+"""The settings of one run: complete, checked, written as TOML (method, section 10)."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from fedgrain.errors import ConfigError
+from fedgrain.files import read_text
+
+DATASETS = ("glyphs", "cifar100", "tiny-imagenet", "imagenet", "folder")
+ALGORITHMS = ("fedavg", "fedbdft")
+HEADS = (
+    "flat-softmax",
+    "ps-softmax",
+    "cond-sigmoid",
+    "cond-softmax",
+    "softmax-descendant",
+    "softmax-margin",
+)
+SUPERVISIONS = ("paper", "marginal", "projection")
+KNOWLEDGE = ("relational", "hidden-leaves", "known-paths", "inferred")
+PARTITIONS = ("iid", "dirichlet", "manifest")
+
+
+def _setting(default: Any, text: str, choices: tuple[str, ...] = (), own: bool = False) -> Any:
+    """Describe a setting: ``choices`` it may take; ``own`` also admits the user's module:callable."""
+    return field(default=default, metadata={"help": text, "choices": choices, "own": own})
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides the result of a run. Unset (None) means the data set's default."""
+
+    dataset: str = _setting("glyphs", "data set", DATASETS, own=True)
+    data_root: str | None = _setting(
+        None, "where its files lie (default: FEDGRAIN_DATA, the cache)"
+    )
+    image_size: int | None = _setting(None, "side of the images in pixels, for imagenet and folder")
+    images_per_class: int | None = _setting(
+        None, "sample of each class, for imagenet (default 500)"
+    )
+    algorithm: str = _setting("fedavg", "training algorithm", ALGORITHMS)
+    head: str = _setting("cond-softmax", "head; fedbdft needs cond-softmax", HEADS, own=True)
+    supervision: str = _setting("paper", "how a label at an inner node is read", SUPERVISIONS)
+    first_stage_supervision: str | None = _setting(
+        None, "fedbdft: supervision of its first stage (default: the same)", SUPERVISIONS
+    )
+    laziness: float = _setting(0.0, "projection: how often a labeller stops early, from 0 to 1")
+    net: str | None = _setting(
+        None, "net (default: by image size)", ("cnn-32", "cnn-64", "squeezenet"), own=True
+    )
+    alpha: float = _setting(0.9, "granularity skew: share of leaf classes a client does not know")
+    clients: int = _setting(10, "number of clients")
+    knowledge: str = _setting(
+        "relational", "what clients know: a generator, or a JSON file", KNOWLEDGE, own=True
+    )
+    graph: str = _setting("complete", "graph of the relational generator", ("complete", "tree"))
+    expertise: str = _setting("random", "how known leaves are drawn", ("random", "coherent"))
+    min_count: int = _setting(2, "inferred knowledge: how often a label must occur")
+    partition: str = _setting("iid", "how images are dealt out to clients", PARTITIONS)
+    concentration: float = _setting(0.5, "of the dirichlet partition; small is uneven")
+    coarsen: bool | None = _setting(None, "coarsen the taxonomy (default: yes, except for folder)")
+    max_children: int | None = _setting(None, "coarsening: most children of a node")
+    singletons: str = _setting(
+        "cohesive", "coarsening: score of singletons", ("cohesive", "neutral")
+    )
+    join_ratio: float | None = _setting(None, "share of clients in a round (0.5, imagenet 0.4)")
+    rounds: int = _setting(100, "most rounds of fedavg, and of fedbdft's first stage")
+    cycles: int = _setting(20, "fedbdft: most cycles over the branches")
+    epochs: int = _setting(1, "local epochs")
+    batch: int | None = _setting(None, "batch size (32, imagenet 128)")
+    lr: float = _setting(0.05, "learning rate")
+    branch_lr: float = _setting(0.01, "fedbdft: learning rate of the branches")
+    min_branch_samples: int = _setting(
+        8, "fedbdft: samples a client needs to train a branch (gamma)"
+    )
+    momentum: float = _setting(0.0, "momentum of the clients' SGD")
+    weight_decay: float = _setting(0.0, "weight decay of the clients' SGD")
+    proximal: float = _setting(0.0, "FedProx: weight of the pull to the global model")
+    crop_and_flip: bool = _setting(False, "augment by random crops and mirroring")
+    server_optimizer: str = _setting(
+        "none",
+        "server step: none (FedAvg), sgd (FedAvgM), adam, adagrad",
+        ("none", "sgd", "adam", "adagrad"),
+    )
+    server_lr: float = _setting(1.0, "learning rate of the server's optimiser")
+    server_momentum: float = _setting(0.0, "momentum of the server's sgd")
+    patience: int = _setting(10, "early stopping: rounds without improvement")
+    min_delta: float = _setting(1e-4, "early stopping: what counts as improvement")
+    validation: str = _setting("server", "who validates", ("server", "clients"))
+    validation_share: float = _setting(0.2, "share of the training images held out")
+    min_clients: int = _setting(1, "updates a round needs to count")
+    seed: int = _setting(47, "everything random derives from it")
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            _check_type(setting.name, getattr(self, setting.name))
+            _check_choice(setting.name, getattr(self, setting.name), setting.metadata)
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise ConfigError(f"{name} is {value}, but must lie between {low:g} and {high:g}")
+        if self.algorithm == "fedbdft" and self.head != "cond-softmax":
+            raise ConfigError(
+                f"fedbdft decouples the head cond-softmax; head {self.head} has no branches"
+            )
+        if self.algorithm == "fedbdft" and self.supervision == "marginal":
+            raise ConfigError(
+                "fedbdft takes supervision paper or projection; for its branches marginal is paper"
+            )
+        if self.first_stage_supervision is not None and self.algorithm != "fedbdft":
+            raise ConfigError("first_stage_supervision belongs to the algorithm fedbdft")
+        if self.knowledge in ("relational", "known-paths", "hidden-leaves"):
+            highest = 1 - 1 / self.clients
+            if self.alpha > highest + 1e-9:
+                raise ConfigError(
+                    f"alpha is {self.alpha}, but with {self.clients} clients must lie between 0 and "
+                    f"{highest:g}: every leaf class must be known to someone"
+                )
+
+    def settings(self) -> dict[str, Any]:
+        """Return every setting by name."""
+        return asdict(self)
+
+    def toml(self) -> str:
+        """Return the settings as TOML; what is unset is left out."""
+        lines = [
+            f"{name} = {_toml(value)}"
+            for name, value in self.settings().items()
+            if value is not None
+        ]
+        return "\n".join(lines) + "\n"
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Config:
+        """Return a config with some settings replaced."""
+        return replace(self, **_known(settings, "a setting"))
+
+
+_LARGE = float(2**31)
+_RANGES: dict[str, tuple[float, float]] = {
+    "alpha": (0, 1), "laziness": (0, 1), "clients": (1, _LARGE), "join_ratio": (0, 1),
+    "rounds": (1, _LARGE), "cycles": (0, _LARGE), "epochs": (1, _LARGE), "batch": (1, _LARGE),
+    "lr": (0, 1e6), "branch_lr": (0, 1e6), "server_lr": (0, 1e6), "momentum": (0, 1),
+    "server_momentum": (0, 1), "weight_decay": (0, 1e6), "proximal": (0, 1e6),
+    "concentration": (1e-6, 1e6), "patience": (1, _LARGE), "min_delta": (0, 1),
+    "validation_share": (0.001, 0.999), "min_clients": (1, _LARGE), "min_count": (1, _LARGE),
+    "max_children": (2, _LARGE), "image_size": (1, 10_000), "images_per_class": (1, _LARGE),
+    "min_branch_samples": (1, _LARGE), "seed": (0, float(2**63 - 1)),
+}  # fmt: skip
+
+
+def read_config(path: str | Path) -> Config:
+    """Read a config from a TOML file."""
+    try:
+        content = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    try:
+        return Config(**_known(content, "a setting"))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def differences(one: Config, two: Config) -> list[str]:
+    """Name the settings in which two configs differ, with both values."""
+    mine, other = one.settings(), two.settings()
+    return [
+        f"{name} ({mine[name]} and {other[name]})" for name in mine if mine[name] != other[name]
+    ]
+
+
+def _known(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
+    import difflib
+
+    names = [setting.name for setting in fields(Config)]
+    for name in settings:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
+            raise ConfigError(f"{name!r} is not {what}{hint}")
+    return dict(settings)
+
+
+_TYPES = {
+    "str": str, "int": int, "float": (int, float), "bool": bool,
+}  # fmt: skip
+
+
+def _check_type(name: str, value: Any) -> None:
+    wanted = str(Config.__annotations__[name])
+    if value is None and wanted.endswith("| None"):
+        return
+    kind = wanted.removesuffix(" | None")
+    right = isinstance(value, _TYPES[kind]) and (kind == "bool" or not isinstance(value, bool))
+    if not right or (kind == "float" and not math.isfinite(value)):
+        raise ConfigError(f"{name} is {value!r}, but must be {_SPOKEN[kind]}")
+
+
+_SPOKEN = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a finite number",
+    "bool": "true or false",
+}
+
+
+def _check_choice(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
+    choices = metadata["choices"]
+    if not choices or value is None or value in choices:
+        return
+    if metadata["own"] and ":" in value:
+        return
+    if name == "knowledge" and value.endswith(".json"):
+        return
+    own = ", or your own as module:callable" if metadata["own"] else ""
+    raise ConfigError(f"{name} {value!r} does not exist; choose one of {', '.join(choices)}{own}")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)

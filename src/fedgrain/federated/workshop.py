@@ -1,0 +1,239 @@
+"""One process's place to train and validate in: nets, heads and every client's ready samples.
+
+Built once per process from the same description, so that any process gives the same answer to the
+same task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedgrain.errors import FederationError
+from fedgrain.federated.averaging import State
+from fedgrain.federated.client import Loss, TrainingData, Update, train_locally
+from fedgrain.federated.federation import Federation, Indices, LabelledPart
+from fedgrain.federated.plan import Plan
+from fedgrain.heads import (
+    TOGETHER,
+    CondSoftmax,
+    DecoupledModel,
+    branch_dataset,
+    branch_losses,
+    build_head,
+    decouple,
+    supervise,
+    unknown_children,
+)
+from fedgrain.heads.chunks import run_in_chunks
+from fedgrain.heads.projection import deepest_known
+from fedgrain.metrics import cut_back, hierarchical_scores, numbers_in
+from fedgrain.nets import build_net, check_pair
+from fedgrain.predict import predict
+from fedgrain.randomness import numpy_generator, torch_generator_from
+
+BLOCK = 2048  # images made into floats at a time
+
+
+@dataclass(frozen=True)
+class Model:
+    """Which net and head, and how labels are read; the names are those of the command line."""
+
+    net: str
+    head: str
+    supervision: str = "paper"
+    branch_supervision: str = "paper"
+    laziness: float = 0.0
+
+
+class Workshop:
+    """Trains a client's share of a task, and validates a model."""
+
+    def __init__(self, federation: Federation, model: Model, plan: Plan) -> None:
+        check_pair(model.net, model.head)
+        self.federation, self.model, self.plan = federation, model, plan
+        self.head = build_head(model.head, federation.taxonomy)
+        self.supervised = cache(self._supervised)
+        self.supervised(0)  # refuse a meaningless combination before anything is trained
+        generator = torch_generator_from(numpy_generator(plan.seed, "initial weights"))
+        shape = federation.source.shape
+        net = build_net(model.net, self.head.num_outputs, generator=generator, image_shape=shape)
+        self.net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.initial = snapshot(self.net)
+        self.whole_data = cache(self._whole_data)
+        self.branch_data = cache(self._branch_data)
+
+    # training
+
+    def train(self, round_number: int, client: int, weights: State, branch: int | None) -> Update:
+        """Train one client from the given weights; the result depends on the arguments alone."""
+        seed, numbers = self.plan.seed, (round_number, client)
+        if branch is None:
+            loss = self.supervised(client)
+            generator = numpy_generator(seed, "local training", *numbers)
+            data = self.whole_data(client)
+            return train_locally(self.net, weights, loss, data, self.plan.local, generator)
+        generator = numpy_generator(seed, "branch training", *numbers, branch)
+        loss = self._branch_loss(client, branch)
+        data, net = self.branch_data(client, branch), self.branch_nets[branch]
+        return train_locally(net, weights, loss, data, self.plan.branch, generator)
+
+    def samples(self, client: int, branch: int | None = None) -> int:
+        """Return how many of a client's samples enter the loss, of the whole or of a branch."""
+        data = self.whole_data(client) if branch is None else self.branch_data(client, branch)
+        return len(data.indices)
+
+    def children_with_data(self, branch: int) -> int:
+        """Return how many children of a branch have data at any client.
+
+        A sample of all unknown children together is data for each of them.
+        """
+        taxonomy = self.federation.taxonomy
+        seen = torch.zeros(len(taxonomy.children(branch)), dtype=torch.bool)
+        for number, client in enumerate(self.federation.clients):
+            targets = self.branch_data(number, branch).targets
+            seen[targets[targets != TOGETHER]] = True
+            if bool((targets == TOGETHER).any()):
+                seen |= unknown_children(taxonomy, branch, client.known)
+        return int(seen.sum())
+
+    def _supervised(self, client: int) -> Loss:
+        site = self.federation.clients[client]
+        known = site.known if self.model.supervision == "projection" else None
+        return supervise(
+            self.head, self.model.supervision, known=known, laziness=self.model.laziness
+        ).loss
+
+    def _whole_data(self, client: int) -> TrainingData:
+        part = self.federation.clients[client].train
+        labels = torch.from_numpy(part.labels)
+        if self.model.supervision != "paper":  # the others read every label
+            return TrainingData(self.federation.source, part.indices, labels)
+        entering = self.head.enters(labels)
+        return TrainingData(
+            self.federation.source, part.indices[entering.numpy()], labels[entering]
+        )
+
+    def _branch_data(self, client: int, branch: int) -> TrainingData:
+        site = self.federation.clients[client]
+        rows, targets = branch_dataset(
+            self.federation.taxonomy,
+            torch.from_numpy(site.train.labels),
+            branch,
+            self.model.branch_supervision,
+            site.known,
+        )
+        return TrainingData(self.federation.source, site.train.indices[rows.numpy()], targets)
+
+    def _branch_loss(self, client: int, branch: int) -> Loss:
+        unknown = None
+        if self.model.branch_supervision == "projection":
+            known = self.federation.clients[client].known
+            unknown = unknown_children(self.federation.taxonomy, branch, known)
+        losses = partial(branch_losses, unknown=unknown, laziness=self.model.laziness)
+        return lambda logits, targets: losses(logits, targets).mean()
+
+    # branches
+
+    @property
+    def branch_nets(self) -> dict[int, nn.Module]:
+        """A net per branch to work in; made when the first branch is asked for."""
+        if not hasattr(self, "_branch_nets"):
+            self._branch_nets = self._decoupled()
+        return self._branch_nets
+
+    def _decoupled(self) -> dict[int, nn.Module]:
+        if not isinstance(self.head, CondSoftmax):
+            raise FederationError(f"fedbdft needs the head cond-softmax, not {self.model.head}")
+        return decouple(self.net, self.head)
+
+    def decoupled(self, weights: State) -> dict[int, State]:
+        """Return the weights of each branch, cut out of a trained cond-softmax."""
+        self.net.load_state_dict(weights)
+        return {branch: snapshot(net) for branch, net in self._decoupled().items()}
+
+    def decoupled_model(self, weights: Mapping[int, State]) -> DecoupledModel:
+        """Return the branches as one model (on the nets of this workshop)."""
+        for branch, state in weights.items():
+            self.branch_nets[branch].load_state_dict(state)
+        return DecoupledModel(self.federation.taxonomy, self.branch_nets)
+
+    # prediction and validation
+
+    def predict_leaves(self, weights: State, indices: Indices) -> Indices:
+        """Return the likeliest leaf of H for each image, by the whole model."""
+        self.net.load_state_dict(weights)
+        found = []
+        for images in self._blocks(indices):
+            with torch.no_grad():
+                log_probs = self.head.node_log_probs(run_in_chunks(self.net, images))
+            found.append(predict(log_probs, self.federation.taxonomy))
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+    def predict_leaves_by_branches(self, weights: Mapping[int, State], indices: Indices) -> Indices:
+        """Return the likeliest leaf of H for each image, by the decoupled model."""
+        model = self.decoupled_model(weights)
+        found = [model.best_leaf(images).leaf.numpy() for images in self._blocks(indices)]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+    def validate(self, weights: State) -> float:
+        """Return the validation HF of the whole model, under the rule `leaf`."""
+        return self._mean_hf(partial(self.predict_leaves, weights))
+
+    def validate_branches(self, weights: Mapping[int, State]) -> float:
+        """Return the validation HF of the decoupled model, under the rule `leaf`."""
+        return self._mean_hf(partial(self.predict_leaves_by_branches, weights))
+
+    def validate_branch(self, branch: int, weights: State) -> float | None:
+        """Return a branch's accuracy over the validation samples whose label lies below it."""
+        net = self.branch_nets[branch]
+        net.load_state_dict(weights)
+        hits = total = 0
+        for part, _ in self._validation_parts():
+            labels = torch.from_numpy(part.labels)
+            rows, targets = branch_dataset(self.federation.taxonomy, labels, branch)
+            indices = part.indices[rows.numpy()]
+            outputs = [run_in_chunks(net, images).argmax(1) for images in self._blocks(indices)]
+            hits += int((torch.cat(outputs) == targets).sum()) if outputs else 0
+            total += len(targets)
+        return hits / total if total else None
+
+    def _mean_hf(self, predicted: partial[Indices]) -> float:
+        """Mean HF over everyone's validation samples.
+
+        A client without a server's truth compares the projection of the prediction with its own
+        label; a prediction below a coarse label is cut back to it (method, sections 8 and 10).
+        """
+        taxonomy, full = self.federation.taxonomy, self.federation.full_taxonomy
+        to_full = numbers_in(full, taxonomy)
+        scores = []
+        for part, known in self._validation_parts():
+            leaves = predicted(part.indices)
+            if known is not None:
+                leaves = deepest_known(taxonomy, known)[leaves]
+            truth = to_full[part.labels]
+            cut = cut_back(truth, to_full[leaves], full)
+            scores.append(hierarchical_scores(truth, cut, full).hf)
+        return float(np.concatenate(scores).mean())
+
+    def _validation_parts(self) -> Iterator[tuple[LabelledPart, np.ndarray | None]]:
+        if self.federation.validation is not None:
+            yield self.federation.validation, None
+            return
+        for client in self.federation.clients:
+            if client.validation is not None and len(client.validation):
+                yield client.validation, client.known
+
+    def _blocks(self, indices: Indices) -> Iterator[Tensor]:
+        for start in range(0, len(indices), BLOCK):
+            yield self.federation.source.batch(indices[start : start + BLOCK])
+
+
+def snapshot(net: nn.Module) -> State:
+    """Return a copy of a net's weights and buffers."""
+    return {name: value.detach().clone() for name, value in net.state_dict().items()}
