@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from fedgrain import __version__
-from fedgrain.cli import taxonomy
+from fedgrain.cli import data, taxonomy
 from fedgrain.errors import FedgrainError
 
-COMMANDS = (taxonomy,)
+COMMANDS = (taxonomy, data)
 
 
 class Parser(argparse.ArgumentParser):
