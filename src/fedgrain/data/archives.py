@@ -131,8 +131,8 @@ def _unpack_zip(archive: Path, folder: Path, limit: int) -> None:
 
 def escapes(name: str) -> bool:
     """Whether a member's name leads out of the folder it is unpacked into."""
-    parts = PurePosixPath(name.replace("\\", "/"))
-    return parts.is_absolute() or ".." in parts.parts or ":" in parts.parts[:1]
+    path = PurePosixPath(name.replace("\\", "/"))
+    return path.is_absolute() or ".." in path.parts or any(":" in part for part in path.parts[:1])
 
 
 def refused(archive: Path, name: str) -> DataError:

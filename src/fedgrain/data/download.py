@@ -67,6 +67,7 @@ def get(dataset: str, *, progress: bool | None = None) -> Path:
 def _fetch(official: Official, cache: Path, progress: bool) -> Path:
     """Download with a checksum; pooch writes aside and renames only what is whole and right."""
     name = official.layout.official
+    pooch.get_logger().setLevel("WARNING")  # it announces every attempt
     for attempt in range(1, ATTEMPTS + 1):
         try:
             downloader = pooch.HTTPDownloader(progressbar=progress, timeout=60)
@@ -88,9 +89,14 @@ def _fetch(official: Official, cache: Path, progress: bool) -> Path:
     raise failure
 
 
-def _reason(error: Exception) -> str:
-    text = str(error).split("\n")[0]
-    return text if len(text) <= 200 else text[:200] + "..."
+def _reason(error: OSError) -> str:
+    plain = {
+        "ConnectionError": "no connection",
+        "ConnectTimeout": "no answer",
+        "ReadTimeout": "no answer",
+        "ChunkedEncodingError": "the transfer broke off",
+    }
+    return plain.get(type(error).__name__, str(error))
 
 
 def _unpack_into(archive: Path, folder: Path, layout: Layout) -> None:
