@@ -25,6 +25,7 @@ from fedgrain.errors import DataError
 
 MAX_MEMBERS = 5_000_000
 MAX_RATIO = 100  # images hardly compress; zeros compress a thousandfold and more
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError)
 FREE_BYTES = 64 * 2**20  # what any archive may unpack to
 
 
@@ -59,16 +60,12 @@ def unpack(archive: Path, target: Path) -> None:
         limit = archive.stat().st_size * MAX_RATIO + FREE_BYTES
         try:
             (_unpack_zip if archive.suffix == ".zip" else _unpack_tar)(archive, folder, limit)
-        except (
-            tarfile.TarError,
-            zipfile.BadZipFile,
-            lzma.LZMAError,
-            zlib.error,
-            EOFError,
-        ) as error:
+        except DAMAGE as error:
             raise damaged(archive, error) from None
-        except gzip.BadGzipFile as error:
-            raise damaged(archive, error) from None
+        except OSError as error:
+            if error.errno is None:  # gzip's and bz2's word for a damaged stream
+                raise damaged(archive, error) from None
+            raise
         move_into_place(folder, target)
 
 
@@ -134,8 +131,8 @@ def _unpack_zip(archive: Path, folder: Path, limit: int) -> None:
 
 def escapes(name: str) -> bool:
     """Whether a member's name leads out of the folder it is unpacked into."""
-    parts = PurePosixPath(name.replace("\\", "/"))
-    return parts.is_absolute() or ".." in parts.parts or ":" in parts.parts[:1]
+    path = PurePosixPath(name.replace("\\", "/"))
+    return path.is_absolute() or ".." in path.parts or any(":" in part for part in path.parts[:1])
 
 
 def refused(archive: Path, name: str) -> DataError:

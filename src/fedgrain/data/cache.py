@@ -51,7 +51,7 @@ def load_or_build(key: dict[str, Any], build: Callable[[Path], dict[str, Any]]) 
     name = f"{key['dataset']}-{hashlib.sha256(content.encode()).hexdigest()[:20]}"
     entry = cache_directory() / "arrays" / name
     if not entry.is_dir():
-        with _only_one(entry):
+        with only_one(entry):
             if not entry.is_dir():
                 _build(entry, build)
     about = json.loads((entry / "about.json").read_text(encoding="utf-8"))
@@ -87,7 +87,7 @@ def unpacked(archive: Path) -> Path:
     digest = hashlib.sha256(identity(archive).encode()).hexdigest()[:12]
     target = cache_directory() / "unpacked" / f"{archive.name.split('.')[0]}-{digest}"
     if not target.is_dir():
-        with _only_one(target):
+        with only_one(target):
             if not target.is_dir():
                 unpack(archive, target)
     return target
@@ -117,7 +117,7 @@ def identity(*paths: Path) -> str:
 
 
 @contextmanager
-def _only_one(target: Path) -> Iterator[None]:
+def only_one(target: Path) -> Iterator[None]:
     """Hold a lock while building ``target`` (not on Windows, where both build and one wins)."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":

@@ -25,7 +25,6 @@ from tqdm import tqdm
 from fedgrain.data.cache import Stored, create_images, load_or_build
 from fedgrain.errors import DataError
 
-MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 MAX_UNREADABLE = 0.01  # default share of files that may be unreadable and are skipped
 BLOCK = 128  # images per task
 FEW = 1000  # below this, starting processes takes longer than decoding
@@ -64,9 +63,6 @@ def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
     transparent shows white.
     """
     with _bombs_are_errors(), Image.open(path) as image:
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise DataError(f"{width}x{height} pixels, more than {MAX_PIXELS}")
         upright = _as_rgb(ImageOps.exif_transpose(image))
         if upright.size != (size, size):
             width, height = upright.size
@@ -93,7 +89,7 @@ def _as_rgb(image: Image.Image) -> Image.Image:
 
 @contextmanager
 def _bombs_are_errors() -> Iterator[None]:
-    """Pillow only warns between its limit and twice it; a damaged EXIF block deserves no word."""
+    """Refuse what Pillow only warns of, pictures of more than 89 million pixels; be quiet else."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)

@@ -8,10 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fedgrain.data import cifar100, imagenet, tiny_imagenet
 from fedgrain.data.cifar100 import load_cifar100
+from fedgrain.data.folder import load_folder
 from fedgrain.data.glyphs import load_glyphs
 from fedgrain.data.imagenet import load_imagenet
 from fedgrain.data.images import LabelledImages
+from fedgrain.data.places import Layout
 from fedgrain.data.tiny_imagenet import load_tiny_imagenet
 from fedgrain.errors import DataError
 
@@ -20,6 +23,10 @@ LOADERS: dict[str, Callable[..., LabelledImages]] = {
     "cifar100": load_cifar100,
     "tiny-imagenet": load_tiny_imagenet,
     "imagenet": load_imagenet,
+    "folder": load_folder,
+}
+LAYOUTS: dict[str, Layout] = {
+    layout.dataset: layout for layout in (cifar100.LAYOUT, tiny_imagenet.LAYOUT, imagenet.LAYOUT)
 }
 
 

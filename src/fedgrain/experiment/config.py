@@ -29,7 +29,7 @@ PARTITIONS = ("iid", "dirichlet", "manifest")
 
 
 def _setting(default: Any, text: str, choices: tuple[str, ...] = (), own: bool = False) -> Any:
-    """Describe a setting: ``choices`` it may take; ``own`` also admits the user's module:callable."""
+    """Describe a setting: the choices it has; ``own`` admits the user's module:callable as well."""
     return field(default=default, metadata={"help": text, "choices": choices, "own": own})
 
 
@@ -40,6 +40,10 @@ class Config:
     dataset: str = _setting("glyphs", "data set", DATASETS, own=True)
     data_root: str | None = _setting(
         None, "where its files lie (default: FEDGRAIN_DATA, the cache)"
+    )
+    manifest: str | None = _setting(None, "folder: the CSV of images (default: images.csv in it)")
+    taxonomy: str | None = _setting(
+        None, "folder: the CSV of the tree (default: taxonomy.csv in it)"
     )
     image_size: int | None = _setting(None, "side of the images in pixels, for imagenet and folder")
     images_per_class: int | None = _setting(
@@ -101,6 +105,8 @@ class Config:
     def __post_init__(self) -> None:
         for setting in fields(self):
             _check_type(setting.name, getattr(self, setting.name))
+            if setting.type == "float":  # 0 and 0.0 are the same setting: write them alike
+                object.__setattr__(self, setting.name, float(getattr(self, setting.name)))
             _check_choice(setting.name, getattr(self, setting.name), setting.metadata)
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
@@ -120,8 +126,8 @@ class Config:
             highest = 1 - 1 / self.clients
             if self.alpha > highest + 1e-9:
                 raise ConfigError(
-                    f"alpha is {self.alpha}, but with {self.clients} clients must lie between 0 and "
-                    f"{highest:g}: every leaf class must be known to someone"
+                    f"alpha is {self.alpha}, but with {self.clients} clients it must lie between 0 "
+                    f"and {highest:g}: every leaf class must be known to someone"
                 )
 
     def settings(self) -> dict[str, Any]:
@@ -168,11 +174,10 @@ def read_config(path: str | Path) -> Config:
 
 
 def differences(one: Config, two: Config) -> list[str]:
-    """Name the settings in which two configs differ, with both values."""
+    """Name the settings in which two configs differ, with both values; places of files aside."""
     mine, other = one.settings(), two.settings()
-    return [
-        f"{name} ({mine[name]} and {other[name]})" for name in mine if mine[name] != other[name]
-    ]
+    deciding = [name for name in mine if name not in ("data_root", "manifest", "taxonomy")]
+    return [f"{n} ({mine[n]} and {other[n]})" for n in deciding if mine[n] != other[n]]
 
 
 def _known(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
@@ -187,9 +192,12 @@ def _known(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
     return dict(settings)
 
 
-_TYPES = {
-    "str": str, "int": int, "float": (int, float), "bool": bool,
-}  # fmt: skip
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+}
 
 
 def _check_type(name: str, value: Any) -> None:

@@ -105,5 +105,6 @@ def _optimizer(
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(weights, lr=settings.lr, eps=1e-3)
     raise FederationError(
-        f"there is no server optimiser {settings.optimizer!r}; choose {', '.join(SERVER_OPTIMIZERS)}"
+        f"there is no server optimiser {settings.optimizer!r}; "
+        f"choose one of {', '.join(SERVER_OPTIMIZERS)}"
     )
