@@ -41,7 +41,7 @@ def draw_properties(over_alpha: Iterable[tuple[float, Knowledge]], directory: Pa
         *_draw_property(
             alphas,
             np.array(similarity),
-            "mean Wu-Palmer similarity of known classes",
+            "mean similarity of known classes",
             directory / "mean_similarity",
         ),
     ]
@@ -83,7 +83,7 @@ def draw_comparison(
         for number, (name, values) in enumerate(curves.items()):
             axes.plot(alphas, values, ls=STYLES[number], color=COLOURS[number], label=name)
     _finish(left, "known classes, mean of the clients")
-    _finish(right, "share of unlabeled classes that become known")
+    _finish(right, "share of unlabeled made known")
     return write_picture(figure, path_stem)
 
 

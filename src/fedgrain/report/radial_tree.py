@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.patches import Circle
 from matplotlib.path import Path as Curve
-from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
 from fedgrain.report.pictures import POINTS_PER_INCH, new_figure, write_picture
@@ -114,14 +113,14 @@ def _draw_leaf_names(axes: Axes, layout: RadialLayout, known: BoolArray) -> None
             rotation=np.degrees(layout.angle[leaf]) + (180 if left else 0),
             rotation_mode="anchor",
             horizontalalignment="right" if left else "left",
-            verticalalignment="center_baseline",
+            verticalalignment="center",
             fontsize=layout.font_size,
             color=BLACK if known[leaf] else UNKNOWN_NAME,
         )
 
 
 def _draw_inner_names(axes: Axes, layout: RadialLayout, known: BoolArray) -> None:
-    halo = [withStroke(linewidth=layout.inner_font_size / 3, foreground="white")]
+    backdrop = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.4}
     for node, (x, y) in layout.inner_name_places().items():
         colour = RED if node == 0 else BLUE
         axes.text(
@@ -132,6 +131,6 @@ def _draw_inner_names(axes: Axes, layout: RadialLayout, known: BoolArray) -> Non
             verticalalignment="center",
             fontsize=layout.inner_font_size,
             color=colour if known[node] else UNKNOWN_NAME,
-            path_effects=halo,
+            bbox=backdrop,
             zorder=4,
         )
