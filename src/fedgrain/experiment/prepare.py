@@ -57,6 +57,7 @@ class Prepared:
     federation: Federation
     model: Model
     plan: Plan
+    algorithm: str
     test: Indices  # numbers of the test images; empty where the data has none
 
 
@@ -79,7 +80,8 @@ def prepare(config: Config) -> Prepared:
         validation=LabelledPart(validation, labels[validation]) if on_server else None,
     )
     test = data.split_indices("test") if "test" in data.split_names else np.empty(0, np.int64)
-    return Prepared(data, federation, model_of(config, data), plan_of(config), test)
+    model, plan = model_of(config, data), plan_of(config)
+    return Prepared(data, federation, model, plan, config.algorithm, test)
 
 
 def load_images(config: Config) -> LabelledImages:

@@ -1,0 +1,104 @@
+"""``fedgrain predict`` and ``fedgrain evaluate``: use a trained model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fedgrain.cli.arguments import add_json, print_json
+
+
+def add_to(commands: Any) -> None:
+    """Add both commands."""
+    parser = commands.add_parser(
+        "predict",
+        help="name what images show, as far down the taxonomy as the model is sure",
+        description="Print each image's path through the taxonomy with a probability per level.",
+    )
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a finished run")
+    parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE")
+    parser.add_argument(
+        "--confidence",
+        type=float,
+        metavar="P",
+        help="stop at the most specific class with at least this probability (default: a leaf)",
+    )
+    add_json(parser)
+    parser.set_defaults(run=run_predict)
+
+    parser = commands.add_parser(
+        "evaluate",
+        help="score a trained model on a data set",
+        description="Score a finished run's model: on its own test images, or on another data set "
+        "over the same classes.",
+    )
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a finished run")
+    parser.add_argument("--dataset", metavar="NAME", help="another data set than the run's")
+    parser.add_argument("--data-root", metavar="DIR", help="where its files lie")
+    parser.add_argument("--split", default="test", help="which images (default: test)")
+    parser.add_argument(
+        "--rule", choices=("leaf", "majority", "threshold"), default="leaf", help="default: leaf"
+    )
+    parser.add_argument("--threshold", type=float, metavar="P", help="of the rule threshold")
+    add_json(parser)
+    parser.set_defaults(run=run_evaluate)
+
+
+def run_predict(args: argparse.Namespace) -> None:
+    """Print a path per image."""
+    from fedgrain.experiment.trained import load
+
+    model = load(args.folder)
+    rule = {} if args.confidence is None else {"rule": "threshold", "threshold": args.confidence}
+    predictions = model.predict(model.read_images(args.images), **rule)
+    if args.json:
+        told = [
+            {
+                "image": str(path),
+                "path": [
+                    {"id": node, "name": name, "probability": probability}
+                    for node, name, probability in zip(
+                        found.ids, found.names, found.probabilities, strict=True
+                    )
+                ],
+            }
+            for path, found in zip(args.images, predictions, strict=True)
+        ]
+        print_json({"predictions": told})
+        return
+    for path, found in zip(args.images, predictions, strict=True):
+        levels = zip(found.names[1:], found.probabilities[1:], strict=True)
+        steps = " > ".join(f"{name} {probability:.2f}" for name, probability in levels)
+        print(f"{path}: {steps or found.names[0]}")
+
+
+def run_evaluate(args: argparse.Namespace) -> None:
+    """Print the scores."""
+    from dataclasses import replace
+
+    from fedgrain.experiment.config import read_config
+    from fedgrain.experiment.evaluate import evaluate
+    from fedgrain.experiment.prepare import load_images
+    from fedgrain.experiment.run import one_thread
+    from fedgrain.experiment.trained import load
+
+    model = load(args.folder)
+    config = read_config(args.folder / "config.toml")
+    if args.dataset:
+        config = replace(config, dataset=args.dataset, data_root=None, manifest=None, taxonomy=None)
+    if args.data_root:
+        config = replace(config, data_root=args.data_root)
+    if config.dataset in ("imagenet", "folder") and config.image_size is None:
+        config = replace(config, image_size=model.image_shape[0])
+    with one_thread():
+        scores = evaluate(model, load_images(config), args.split, args.rule, args.threshold)
+    if args.json:
+        print_json(scores)
+        return
+    print(f"{scores['samples']} images of {config.dataset}, split {args.split}, rule {args.rule}")
+    print(f"HF {scores['hf']:.4f}   HR {scores['hr']:.4f}   HP {scores['hp']:.4f}")
+    if scores["accuracy"] is not None:
+        print(f"leaf accuracy  {scores['accuracy']:.4f}")
+    depths = ", ".join(f"{value:.4f}" for value in scores["accuracy_per_depth"])
+    print(f"accuracy per depth  {depths}")

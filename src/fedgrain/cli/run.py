@@ -1,0 +1,133 @@
+"""``fedgrain run``: train and test one model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedgrain.cli.arguments import add_json, print_json
+from fedgrain.experiment.config import Config, read_config
+
+if TYPE_CHECKING:
+    from fedgrain.experiment.run import Callback
+
+KINDS = {"int": int, "float": float, "str": str}
+
+
+def add_to(commands: Any) -> None:
+    """Add the command; every setting of a config is an option."""
+    parser = commands.add_parser(
+        "run",
+        help="train and test one model",
+        description="Train one model in a federation of clients that label at different levels of "
+        "detail, and test it. The run is kept in a folder: the same command goes on with it after "
+        "an interruption, and says so if it is finished.",
+        epilog="Example: fedgrain run --dataset glyphs --algorithm fedbdft --alpha 0.9 --out runs/one",
+    )
+    parser.add_argument(
+        "config", nargs="?", type=Path, help="a config.toml; options go on top of it"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="the run's folder (default: runs/...)"
+    )
+    add_json(parser)
+    for setting in fields(Config):
+        kind = str(setting.type).removesuffix(" | None")
+        flag = "--" + setting.name.replace("_", "-")
+        choices = setting.metadata["choices"]
+        text = setting.metadata["help"] + (f": {', '.join(choices)}" if choices else "")
+        if setting.default is not None:
+            text += f" (default: {setting.default})"
+        options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": text}
+        if kind == "bool":
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
+        else:
+            shown = setting.name.upper().rsplit("_", 1)[-1]
+            parser.add_argument(flag, type=KINDS[kind], metavar=shown, **options)
+    parser.set_defaults(run=run)
+
+
+def config_of(args: argparse.Namespace) -> Config:
+    """Return the config file's settings with the options on top."""
+    base = read_config(args.config) if args.config else Config()
+    given = {s.name: getattr(args, s.name) for s in fields(Config) if hasattr(args, s.name)}
+    return base.with_settings(given)
+
+
+def default_folder(config: Config) -> Path:
+    """Return a folder named after what tells runs apart."""
+    parts = (config.dataset, config.algorithm, config.head, config.supervision)
+    name = "-".join(part.replace(":", "-").replace("/", "-") for part in parts)
+    return Path("runs") / f"{name}-alpha{config.alpha:g}-seed{config.seed}"
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run or resume, and print the result."""
+    config = config_of(args)
+    folder = args.out or default_folder(config)
+    from fedgrain.experiment.run import run as run_experiment
+
+    progress = progress_bar(config)
+    finished = (folder / "result.json").exists()
+    try:
+        result = run_experiment(config, folder, [progress])
+    except KeyboardInterrupt:
+        print(f"\nstopped; the same command goes on from the last round: {folder}", file=sys.stderr)
+        raise
+    finally:
+        progress.close()
+    if finished:
+        print(f"the run in {folder} is finished already", file=sys.stderr)
+    if args.json:
+        print_json(result.values)
+        return
+    print(
+        f"{config.algorithm}, {config.head}, {config.supervision}, alpha {config.alpha:g}, seed {config.seed}"
+    )
+    print(f"rounds {result.rounds}" + (f", cycles {result.cycles}" if result.cycles else ""))
+    print(f"validation HF  {result.validation_hf:.4f}")
+    if result.tested_on:
+        print(
+            f"HF {result.hf:.4f}   HR {result.hr:.4f}   HP {result.hp:.4f}   on the {result.tested_on} images"
+        )
+    if result.values.get("accuracy") is not None:
+        print(f"leaf accuracy  {result.accuracy:.4f}")
+    print(f"everything is in {folder}")
+
+
+def progress_bar(config: Config) -> Any:
+    """Return a callback that shows rounds, validation HF and the time left on standard error."""
+    from tqdm import tqdm
+
+    from fedgrain.experiment.run import Callback
+
+    class Bar(Callback):
+        def __init__(self) -> None:
+            self.bar: Any = None
+            self.stage = ""
+
+        def on_round_start(self, stage: str, number: int) -> None:
+            if stage != self.stage:
+                self.close()
+                total, unit = (
+                    (config.rounds, "round") if stage == "fedavg" else (config.cycles, "cycle")
+                )
+                self.bar = tqdm(
+                    total=total, initial=number - 1, unit=unit, desc=stage, file=sys.stderr
+                )
+                self.stage = stage
+
+        def on_round_end(self, line: dict[str, Any]) -> None:
+            self.bar.set_postfix_str(f"validation HF {line['validation_hf']:.4f}", refresh=False)
+            self.bar.update()
+            for fault in line["faults"]:
+                self.bar.write(f"{fault['client']}: {fault['fault']}", file=sys.stderr)
+
+        def close(self) -> None:
+            if self.bar is not None:
+                self.bar.close()
+
+    return Bar()

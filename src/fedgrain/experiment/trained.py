@@ -1,0 +1,145 @@
+"""A trained model that predicts on its own: weights, taxonomy and preprocessing in one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedgrain.data.decode import decode_image
+from fedgrain.data.images import Normalisation
+from fedgrain.errors import RunError
+from fedgrain.experiment.checkpoint import read_tensors, write_tensors
+from fedgrain.experiment.folder import RunFolder, read_json, write_json
+from fedgrain.federated import ImageSource
+from fedgrain.federated.averaging import State
+from fedgrain.heads import DecoupledModel, Head, build_head, decouple
+from fedgrain.nets import build_net
+from fedgrain.predict import node_log_probs, predict
+from fedgrain.taxonomy import Taxonomy, from_json, to_json
+
+FORMAT = "fedgrain-model-1"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The path from the root to the predicted node, with the probability of each level."""
+
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+    probabilities: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """What a run learned, ready to predict."""
+
+    taxonomy: Taxonomy  # H
+    full_taxonomy: Taxonomy
+    normalisation: Normalisation
+    image_shape: tuple[int, int, int]
+    net_name: str
+    head: Head
+    net: nn.Module | DecoupledModel
+
+    def batch(self, images: NDArray[np.uint8]) -> Tensor:
+        """Check and normalise images [images, height, width, channels]."""
+        images = np.asarray(images)
+        if images.ndim != 4 or images.dtype != np.uint8 or images.shape[1:] != self.image_shape:
+            raise RunError(
+                f"the model takes uint8 images of shape {list(self.image_shape)}, "
+                f"not {images.dtype} {list(images.shape[1:])}"
+            )
+        return ImageSource(images, self.normalisation).batch(np.arange(len(images)))
+
+    def node_log_probs(self, images: NDArray[np.uint8]) -> Tensor:
+        """Return log P of every node of H [images, nodes]."""
+        batch = self.batch(images)
+        if isinstance(self.net, DecoupledModel):
+            return self.net.node_log_probs(batch)
+        return node_log_probs(self.net, self.head, batch)
+
+    def predict(
+        self, images: NDArray[np.uint8], rule: str = "leaf", threshold: float | None = None
+    ) -> list[Prediction]:
+        """Predict a node for each image, by the rules of section 7."""
+        log_probs = self.node_log_probs(images)
+        nodes = predict(log_probs, self.taxonomy, rule, threshold)
+        found = []
+        for row, node in zip(log_probs.exp().tolist(), nodes.tolist(), strict=True):
+            path = self.taxonomy.path(node).tolist()
+            found.append(
+                Prediction(
+                    tuple(self.taxonomy.ids[n] for n in path),
+                    tuple(self.taxonomy.names[n] for n in path),
+                    tuple(row[n] for n in path),
+                )
+            )
+        return found
+
+    def read_images(self, paths: Sequence[str | Path]) -> NDArray[np.uint8]:
+        """Decode image files as the model's data set was decoded."""
+        height, width, _ = self.image_shape
+        if height != width:
+            raise RunError(f"the model takes {height} x {width} images; give them as arrays")
+        return np.stack([decode_image(path, height) for path in paths])
+
+    # files
+
+    def save(self, folder: RunFolder, state: dict[str, Tensor]) -> None:
+        """Write what :func:`load` needs."""
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "net": self.net_name,
+            "head": self.head.name,
+            "branches": isinstance(self.net, DecoupledModel),
+            "image_shape": list(self.image_shape),
+            "mean": list(self.normalisation.mean),
+            "deviation": list(self.normalisation.deviation),
+            "taxonomy": to_json(self.taxonomy),
+            "full_taxonomy": to_json(self.full_taxonomy),
+        }
+        write_tensors(folder.best, state, {"format": FORMAT})
+        write_json(folder.model, content)
+
+
+def load(path: str | Path) -> TrainedModel:
+    """Load the model of a finished run; the folder may have come from another machine."""
+    folder = RunFolder(path)
+    if not folder.model.exists():
+        raise RunError(f"{path}: no finished run here (there is no {folder.model.name})")
+    about = read_json(folder.model)
+    if about.get("format") != FORMAT:
+        raise RunError(f"{folder.model}: not a model of this version of fedgrain")
+    state, _ = read_tensors(folder.best)
+    taxonomy = from_json(about["taxonomy"], f"{folder.model}, taxonomy")
+    full = from_json(about["full_taxonomy"], f"{folder.model}, full taxonomy")
+    head = build_head(about["head"], taxonomy)
+    height, width, channels = about["image_shape"]
+    shape = (height, width, channels)
+    net = model_net(about["net"], head, shape, state, branches=about["branches"])
+    normalisation = Normalisation(tuple(about["mean"]), tuple(about["deviation"]))
+    return TrainedModel(taxonomy, full, normalisation, shape, about["net"], head, net)
+
+
+def model_net(
+    name: str, head: Head, image_shape: tuple[int, int, int], state: State, *, branches: bool
+) -> nn.Module:
+    """Build a net, or one per branch, and put the weights in."""
+    generator = torch.Generator().manual_seed(0)  # the weights are replaced at once
+    net = build_net(name, head.num_outputs, generator=generator, image_shape=image_shape)
+    net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if branches:
+        net = DecoupledModel(head.taxonomy, decouple(net, head))  # type: ignore[arg-type]
+    try:
+        net.load_state_dict(state)
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
+        raise RunError(f"the weights do not fit the net {name}: {first}") from None
+    return net
