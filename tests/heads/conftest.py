@@ -48,7 +48,8 @@ class ByHand:
         elif name == "ps-softmax":
             score = {leaf: sum(theta[a - 1] for a in self.above[leaf][1:]) for leaf in self.leaves}
         else:
-            return {leaf: self.probs(name, theta)[leaf] for leaf in self.leaves}
+            probs = self.probs(name, theta)
+            return {leaf: probs[leaf] for leaf in self.leaves}
         total = sum(math.exp(s) for s in score.values())
         return {leaf: math.exp(s) / total for leaf, s in score.items()}
 
