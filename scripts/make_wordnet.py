@@ -1,4 +1,4 @@
-"""Make src/fedgrain/taxonomy/resources/wordnet-nouns.xz from Debian's ``wordnet-base`` (WordNet 3.0).
+"""Make the package's table of WordNet 3.0 nouns from Debian's ``wordnet-base``.
 
     apt-get install wordnet-base && python scripts/make_wordnet.py
 
@@ -49,7 +49,9 @@ def read_sense_order(path: Path) -> dict[tuple[str, int], int]:
     return order
 
 
-def table(synsets: list[tuple[int, list[str], list[int]]], sense: dict[tuple[str, int], int]) -> str:
+def table(
+    synsets: list[tuple[int, list[str], list[int]]], sense: dict[tuple[str, int], int]
+) -> str:
     """Lay the four columns out as text."""
     row = {offset: number for number, (offset, _, _) in enumerate(synsets)}
     previous = 0

@@ -3,9 +3,176 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedgrain.cli.arguments import BENCHMARKS, add_json, print_json
+
+if TYPE_CHECKING:
+    from fedgrain.taxonomy import Taxonomy
+
+MAX_CHILDREN_OF_OWN_TREES = 10
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    commands.add_parser("taxonomy")
+    parser = commands.add_parser(
+        "taxonomy",
+        help="build a class hierarchy and coarsen it",
+        description="Build the full taxonomy over a data set's classes (from WordNet 3.0, or your "
+        "own tree) and coarsen it: negligible inner classes are merged into their parents as long "
+        "as the silhouette score of the split gets better. Prints the properties of both trees.",
+    )
+    add_source(parser)
+    add_coarsening(parser)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="write full.csv and coarse.csv (edges), full.json and coarse.json there",
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Add the three places a taxonomy comes from."""
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--dataset", choices=BENCHMARKS, help="the classes of a benchmark")
+    source.add_argument(
+        "--wnids",
+        type=Path,
+        metavar="FILE",
+        help="a text file with one noun per line: a WordNet 3.0 id (n02084071), a sense name "
+        "(dog.n.01) or a noun with a single sense",
+    )
+    source.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="your own tree: a CSV file with header parent,child[,name]",
+    )
+    parser.add_argument(
+        "--dag",
+        action="store_true",
+        help="with --csv: a class may have several parents; keep its longest path to the root",
+    )
+    parser.add_argument(
+        "--root",
+        metavar="NOUN",
+        help="with --dataset or --wnids: the noun at the top (default: physical_entity)",
+    )
+
+
+def add_coarsening(parser: argparse.ArgumentParser) -> None:
+    """Add the settings of the coarsening."""
+    parser.add_argument(
+        "--max-children",
+        type=int,
+        metavar="M",
+        help="the most children a coarsened node may get (default: cifar100 8, tiny-imagenet 10, "
+        f"imagenet 32, else {MAX_CHILDREN_OF_OWN_TREES})",
+    )
+    parser.add_argument(
+        "--singletons",
+        choices=("cohesive", "neutral"),
+        default="cohesive",
+        help="how a cluster of one class scores: 1 (cohesive, default) or 0 (neutral, textbook)",
+    )
+
+
+def load_full(args: argparse.Namespace) -> Taxonomy:
+    """Return the full taxonomy the arguments ask for."""
+    from fedgrain.errors import TaxonomyError
+    from fedgrain.taxonomy import class_list, full_taxonomy, read_csv
+
+    if args.dag and not args.csv:
+        raise TaxonomyError("--dag belongs to --csv: WordNet's several parents are always settled")
+    if args.root and args.csv:
+        raise TaxonomyError("--root belongs to --dataset and --wnids: a CSV tree has its own root")
+    if args.csv:
+        return read_csv(args.csv, dag=args.dag)
+    root = args.root or "physical_entity"
+    if args.dataset:
+        classes = class_list(args.dataset)
+        return full_taxonomy(classes.wnids, root, names=classes.names)
+    return full_taxonomy(_read_nouns(args.wnids), root)
+
+
+def _read_nouns(path: Path) -> list[str]:
+    """Read one noun per line and return their wnids; an unknown one is named with its line."""
+    from fedgrain.errors import TaxonomyError
+    from fedgrain.files import read_text
+    from fedgrain.taxonomy import wordnet
+
+    found = []
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        word = line.split("#")[0].strip()
+        if word:
+            try:
+                found.append(wordnet().find(word))
+            except TaxonomyError as error:
+                raise TaxonomyError(f"{path}, line {number}: {error}") from None
+    if not found:
+        raise TaxonomyError(f"{path}: the file names no class; write one noun per line")
+    return found
+
+
+def max_children_of(args: argparse.Namespace) -> int:
+    """Return M as given, or the default of the data set."""
+    from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN
+
+    if args.max_children is not None:
+        return int(args.max_children)
+    return DEFAULT_MAX_CHILDREN.get(args.dataset, MAX_CHILDREN_OF_OWN_TREES)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Build, coarsen, write and print."""
+    from fedgrain.taxonomy import coarsen, write_csv, write_json
+
+    full = load_full(args)
+    coarsening = coarsen(full, max_children_of(args), args.singletons)
+    trees = {"full": full, "coarse": coarsening.taxonomy}
+    if args.out:
+        for name, tree in trees.items():
+            write_csv(tree, args.out / f"{name}.csv")
+            write_json(tree, args.out / f"{name}.json")
+        print(
+            f"wrote {', '.join(f'{n}.csv and {n}.json' for n in trees)} to {args.out}",
+            file=sys.stderr,
+        )
+    rows: dict[str, dict[str, Any]] = {
+        name: dict(tree.properties()) for name, tree in trees.items()
+    }
+    rows["coarse"]["exact"] = coarsening.exact
+    if args.json:
+        print_json(rows)
+    else:
+        print(table(full.names[0], rows))
+
+
+def table(root_name: str, rows: dict[str, dict[str, Any]]) -> str:
+    """Lay the properties of both trees out as text."""
+    lines = [f"{'tree under ' + root_name:<34}{'full':>8}{'coarse':>10}"]
+    titles = {
+        "nodes": "classes in all",
+        "internal": "inner classes (with the root)",
+        "max_depth": "largest depth (root 0)",
+        "mean_children": "mean children of inner classes",
+    }
+    for key, title in titles.items():
+        full, coarse = (
+            f"{rows[tree][key]:.2f}" if key == "mean_children" else str(rows[tree][key])
+            for tree in rows
+        )
+        lines.append(f"{title:<34}{full:>8}{coarse:>10}")
+    exact = (
+        "every merge is the best of all subsets"
+        if rows["coarse"]["exact"]
+        else (
+            "some nodes had too many subsets: their merges come from a search, not from all subsets"
+        )
+    )
+    return "\n".join([*lines, exact])

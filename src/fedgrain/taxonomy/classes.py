@@ -27,7 +27,7 @@ def class_list(dataset: str) -> ClassList:
     """Return the classes of cifar100, tiny-imagenet or imagenet."""
     if dataset not in DEFAULT_MAX_CHILDREN:
         raise TaxonomyError(
-            f"there is no class list for {dataset!r}; choose one of {', '.join(DEFAULT_MAX_CHILDREN)}"
+            f"there is no class list for {dataset!r}; choose {', '.join(DEFAULT_MAX_CHILDREN)}"
         )
     suffix = "tsv" if dataset == "cifar100" else "txt"
     text = (files("fedgrain.taxonomy") / "resources" / f"{dataset}.{suffix}").read_text("utf-8")

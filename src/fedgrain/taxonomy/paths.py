@@ -8,6 +8,7 @@ programming and the paths are never listed (a graph may have exponentially many)
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -96,7 +97,7 @@ def best_longest_path(
 
 def fix_path(path: Sequence[str], fixed: dict[str, str]) -> None:
     """Fix the parents a path brings; a parent once fixed stays."""
-    for node, parent in zip(path, path[1:], strict=False):
+    for node, parent in itertools.pairwise(path):
         fixed.setdefault(node, parent)
 
 
@@ -143,20 +144,21 @@ def choose_parents_by_images(
     start = choose_parents(parents_of, classes, root)
     fixed: dict[str, str] = {}
     for number, leaf in enumerate(classes):
-        best: tuple[float, list[str]] | None = None
-        for path in all_paths(parents_of, leaf, root):
-            trial = dict(start)
-            trial.update(zip(path, path[1:], strict=False))
-            trial.update(fixed)
-            if walks_to(trial, leaf) != path:
-                continue  # contradicts a parent already fixed
+        chosen = walks_to(start, leaf)  # kept where there is one candidate, and in a tie
+        candidates = [p for p in all_paths(parents_of, leaf, root) if not _contradicts(p, fixed)]
+        best = -np.inf
+        for path in [chosen, *candidates] if len(candidates) > 1 else []:
+            trial = {**start, **dict(itertools.pairwise(path))}
             score = _agreement(tree_of(trial), classes, number, cosine[number])
-            if best is None or score > best[0] + 1e-12:
-                best = score, path
-        chosen = best[1] if best else walks_to({**start, **fixed}, leaf)
+            if score > best + 1e-12:
+                best, chosen = score, path
         fix_path(chosen, fixed)
         start.update(fixed)
     return fixed
+
+
+def _contradicts(path: Sequence[str], fixed: Mapping[str, str]) -> bool:
+    return any(fixed.get(n, p) != p for n, p in itertools.pairwise(path))
 
 
 def walks_to(fixed: Mapping[str, str], leaf: str) -> list[str]:
@@ -182,7 +184,7 @@ def spearman(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
     """Rank correlation with mean ranks for ties; 0 where one side is constant."""
     ranks = []
     for side in (a, b):
-        values, inverse, counts = np.unique(side, return_inverse=True, return_counts=True)
+        _values, inverse, counts = np.unique(side, return_inverse=True, return_counts=True)
         last = np.cumsum(counts)
         ranks.append((last - (counts - 1) / 2.0)[inverse])
     x, y = (rank - rank.mean() for rank in ranks)

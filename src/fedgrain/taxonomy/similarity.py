@@ -19,7 +19,7 @@ def lca_depth_matrix(parents: IntArray, depth: IntArray, subtree_end: IntArray) 
 
 
 def lca_depth_of_pairs(parents: IntArray, depth: IntArray, a: IntArray, b: IntArray) -> IntArray:
-    """Depth of the lowest common ancestor of a[i] and b[i]: the deeper one walks up until they meet."""
+    """Depth of the lowest common ancestor of a[i] and b[i]: the deeper walks up until they meet."""
     a, b = (np.array(side, dtype=np.int32) for side in np.broadcast_arrays(a, b))
     apart = np.flatnonzero(a.ravel() != b.ravel())
     flat_a, flat_b = a.reshape(-1), b.reshape(-1)

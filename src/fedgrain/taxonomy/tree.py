@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.errors import TaxonomyError
+from fedgrain.taxonomy.edges import single_parents, single_root
 from fedgrain.taxonomy.similarity import lca_depth_matrix, lca_depth_of_pairs, wu_palmer_matrix
 
 IntArray = NDArray[np.int32]
@@ -81,8 +82,8 @@ class Taxonomy:
         """
         listed = list(edges)
         places = [f"edge {i + 1}" for i in range(len(listed))] if where is None else where
-        parent_of = _single_parents(listed, places)
-        top = _single_root(listed, places, parent_of, root)
+        parent_of = single_parents(listed, places)
+        top = single_root(listed, places, parent_of, root)
         children: dict[str, list[str]] = {}
         for child, (parent, _) in parent_of.items():
             children.setdefault(parent, []).append(child)
@@ -101,7 +102,7 @@ class Taxonomy:
         shown = names or {}
         return cls(ids, parents, [shown.get(node) or node for node in ids])
 
-    # -- looking up -----------------------------------------------------------------------------
+    # looking up
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -191,7 +192,7 @@ class Taxonomy:
         """Whether ``upper`` is ``lower`` or one of its ancestors; numbers or arrays of them."""
         return (upper <= lower) & (lower < self.subtree_end[upper])
 
-    # -- all pairs, only when asked ---------------------------------------------------------------
+    # all pairs, only when asked
 
     def ancestors_mask(self) -> BoolArray:
         """Return a mask [node, other]: whether ``other`` is ``node`` or one of its ancestors."""
@@ -214,7 +215,7 @@ class Taxonomy:
         """
         return wu_palmer_matrix(self.lca_depths(), self.depth, root_depth=root_depth)
 
-    # -- smaller trees ------------------------------------------------------------------------------
+    # smaller trees
 
     def keep(self, kept: BoolArray) -> Taxonomy:
         """Drop the nodes outside the mask; their children move up to the nearest kept ancestor."""
@@ -225,7 +226,9 @@ class Taxonomy:
             (self.ids[above[self.parents[node]]], self.ids[node])
             for node in np.flatnonzero(kept)[1:]
         ]
-        return Taxonomy.from_edges(edges, dict(zip(self.ids, self.names, strict=True)), root=self.ids[0])
+        return Taxonomy.from_edges(
+            edges, dict(zip(self.ids, self.names, strict=True)), root=self.ids[0]
+        )
 
     def restrict(self, leaves: Iterable[str]) -> Taxonomy:
         """Keep the given leaves (ids) and their ancestors."""
@@ -256,7 +259,9 @@ class Taxonomy:
         kept = np.array([node in other for node in self.ids], dtype=np.bool_)
         if not kept[0]:
             raise TaxonomyError(f"the root {self.ids[0]!r} is not in the other taxonomy")
-        number = np.array([other.index(node) if node in other else -1 for node in self.ids], dtype=np.int32)
+        number = np.array(
+            [other.index(node) if node in other else -1 for node in self.ids], dtype=np.int32
+        )
         return number[self._nearest(kept)]
 
     def _nearest(self, kept: BoolArray) -> IntArray:
@@ -291,64 +296,3 @@ def _depth_and_subtree_end(parents: IntArray) -> tuple[IntArray, IntArray]:
     if any(node + size != last for node, (size, last) in enumerate(zip(sizes, end, strict=True))):
         raise TaxonomyError("nodes must come in depth-first order; use Taxonomy.from_edges")
     return np.array(depth, dtype=np.int32), np.array(end, dtype=np.int32)
-
-
-def _single_parents(
-    edges: Sequence[tuple[str, str]], where: Sequence[str]
-) -> dict[str, tuple[str, int]]:
-    """Map each child to its parent and the edge that says so; refuse duplicates and two parents."""
-    parent_of: dict[str, tuple[str, int]] = {}
-    for number, (parent, child) in enumerate(edges):
-        if child in parent_of:
-            other, first = parent_of[child]
-            if other == parent:
-                raise TaxonomyError(
-                    f"{where[number]}: duplicate of {where[first]}: {child!r} under {parent!r}; "
-                    "remove one of them"
-                )
-            raise TaxonomyError(
-                f"{where[number]}: {child!r} has two parents, {parent!r} here and {other!r} "
-                f"at {where[first]}; keep one, or ask for the path rule (from_dag, --dag)"
-            )
-        parent_of[child] = parent, number
-    return parent_of
-
-
-def _single_root(
-    edges: Sequence[tuple[str, str]],
-    where: Sequence[str],
-    parent_of: Mapping[str, tuple[str, int]],
-    root: str | None,
-) -> str:
-    """Return the one node without a parent; refuse several roots and cycles."""
-    settled: set[str] = set()  # nodes known to reach a root; only membership is asked
-    for start in parent_of:
-        walk: dict[str, None] = {}
-        node = start
-        while node in parent_of and node not in settled:
-            if node in walk:
-                cycle = list(walk)[list(walk).index(node) :]
-                last = max(parent_of[member][1] for member in cycle)
-                shown = " -> ".join([*cycle[:6], *(["..."] if len(cycle) > 6 else []), node])
-                raise TaxonomyError(
-                    f"{where[last]}: the tree has a cycle (child -> parent): {shown}; remove one edge"
-                )
-            walk[node] = None
-            node = parent_of[node][0]
-        settled.update(walk)
-    tops: dict[str, int] = {}
-    for number, (parent, _) in enumerate(edges):
-        if parent not in parent_of:
-            tops.setdefault(parent, number)
-    if root is not None and root not in parent_of:
-        tops.setdefault(root, -1)
-    if not tops:
-        raise TaxonomyError("the tree is empty: give at least one edge from a parent to a child")
-    if len(tops) > 1:
-        (one, first), (two, second) = list(tops.items())[:2]
-        place = where[max(first, second)]
-        raise TaxonomyError(
-            f"{place}: the tree has {len(tops)} roots, {one!r} and {two!r}"
-            f"{' among them' if len(tops) > 2 else ''}; hang all but one of them from a parent"
-        )
-    return next(iter(tops))

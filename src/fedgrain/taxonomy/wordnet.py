@@ -87,7 +87,8 @@ class WordNet:
             for lemma, sense in zip(lemmas.split("|"), senses.split("|"), strict=True):
                 found.setdefault(lemma.lower(), []).append((int(sense), wnid))
         return {
-            lemma: list(dict.fromkeys(w for _, w in sorted(listed))) for lemma, listed in found.items()
+            lemma: list(dict.fromkeys(w for _, w in sorted(listed)))
+            for lemma, listed in found.items()
         }
 
     def senses(self, lemma: str) -> list[str]:
@@ -107,7 +108,9 @@ class WordNet:
         if named:
             senses, number = self.senses(named[1]), int(named[2])
             if not 1 <= number <= len(senses):
-                raise TaxonomyError(f"{word!r}: {named[1]!r} has {len(senses)} noun senses, from 01 up")
+                raise TaxonomyError(
+                    f"{word!r}: {named[1]!r} has {len(senses)} noun senses, from 01 up"
+                )
             return senses[number - 1]
         senses = self.senses(word)
         if len(senses) > 1:

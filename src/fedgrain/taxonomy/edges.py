@@ -1,0 +1,69 @@
+"""What a list of edges must satisfy to be a tree, with errors that say where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fedgrain.errors import TaxonomyError
+
+
+def single_parents(
+    edges: Sequence[tuple[str, str]], where: Sequence[str]
+) -> dict[str, tuple[str, int]]:
+    """Map each child to its parent and the edge that says so; refuse duplicates and two parents."""
+    parent_of: dict[str, tuple[str, int]] = {}
+    for number, (parent, child) in enumerate(edges):
+        if child in parent_of:
+            other, first = parent_of[child]
+            if other == parent:
+                raise TaxonomyError(
+                    f"{where[number]}: duplicate of {where[first]}: {child!r} under {parent!r}; "
+                    "remove one of them"
+                )
+            raise TaxonomyError(
+                f"{where[number]}: {child!r} has two parents, {parent!r} here and {other!r} "
+                f"at {where[first]}; keep one, or ask for the path rule (from_dag, --dag)"
+            )
+        parent_of[child] = parent, number
+    return parent_of
+
+
+def single_root(
+    edges: Sequence[tuple[str, str]],
+    where: Sequence[str],
+    parent_of: Mapping[str, tuple[str, int]],
+    root: str | None,
+) -> str:
+    """Return the one node without a parent; refuse several roots and cycles."""
+    settled: set[str] = set()  # nodes known to reach a root; only membership is asked
+    for start in parent_of:
+        walk: dict[str, None] = {}
+        node = start
+        while node in parent_of and node not in settled:
+            if node in walk:
+                cycle = list(walk)[list(walk).index(node) :]
+                last = max(parent_of[member][1] for member in cycle)
+                shown = " -> ".join([*cycle[:6], *(["..."] if len(cycle) > 6 else []), node])
+                raise TaxonomyError(
+                    f"{where[last]}: the tree has a cycle, from child to parent {shown}; "
+                    "remove one of its edges"
+                )
+            walk[node] = None
+            node = parent_of[node][0]
+        settled.update(walk)
+    tops: dict[str, int] = {}
+    for number, (parent, _) in enumerate(edges):
+        if parent not in parent_of:
+            tops.setdefault(parent, number)
+    if root is not None and root not in parent_of:
+        tops.setdefault(root, -1)
+    if not tops:
+        raise TaxonomyError("the tree is empty: give at least one edge from a parent to a child")
+    if len(tops) > 1:
+        (one, first), (two, second) = list(tops.items())[:2]
+        place = where[max(first, second)]
+        raise TaxonomyError(
+            f"{place}: the tree has {len(tops)} roots, {one!r} and {two!r}"
+            f"{' among them' if len(tops) > 2 else ''}; hang all but one of them from a parent"
+        )
+    return next(iter(tops))

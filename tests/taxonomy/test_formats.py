@@ -1,0 +1,149 @@
+import json
+
+import networkx
+import pytest
+from hypothesis import given
+
+from fedgrain.errors import TaxonomyError
+from fedgrain.taxonomy import (
+    Taxonomy,
+    from_dag,
+    from_json,
+    from_networkx,
+    read_csv,
+    read_json,
+    to_json,
+    to_networkx,
+    write_csv,
+    write_json,
+)
+from strategies import trees
+
+
+@pytest.fixture
+def named() -> Taxonomy:
+    return Taxonomy.from_edges(
+        [("r", "a"), ("r", 'quote"comma,'), ("a", "ü"), ("a", "b")],
+        {"r": "the root", "b": "a, b", "ü": "Übel\nzwei"},
+    )
+
+
+def test_csv_keeps_edges_and_names(named, tmp_path):
+    write_csv(named, tmp_path / "tree.csv", root_row=True)
+    assert read_csv(tmp_path / "tree.csv") == named
+    write_csv(named, tmp_path / "edges.csv")
+    again = read_csv(tmp_path / "edges.csv")
+    assert again.ids == named.ids
+    assert again.names == ("r", *named.names[1:])  # only the root's name needs a row of its own
+    assert (tmp_path / "edges.csv").read_text("utf-8").splitlines()[0] == "parent,child,name"
+
+
+def test_json_and_networkx_keep_all(named, tmp_path):
+    write_json(named, tmp_path / "tree.json")
+    assert read_json(tmp_path / "tree.json") == named
+    assert from_networkx(to_networkx(named)) == named
+
+
+@given(trees())
+def test_round_trips_of_random_trees(tree):
+    assert from_json(json.loads(json.dumps(to_json(tree)))) == tree
+    assert from_networkx(to_networkx(tree)) == tree
+
+
+def test_a_hundred_thousand_nodes(tmp_path):
+    rows = "\n".join(f"{i // 3},{i + 1}" for i in range(99_999))
+    (tmp_path / "big.csv").write_text("parent,child\n" + rows)
+    tree = read_csv(tmp_path / "big.csv")
+    assert len(tree) == 100_000
+    held = [value for value in vars(tree).values() if hasattr(value, "nbytes")]
+    assert sum(array.nbytes for array in held) < 100 * len(tree)  # no n x n table
+
+
+BAD_FILES = {
+    "cycle": (b"parent,child\nr,a\nb,c\nc,d\nd,b\n", "line 5: the tree has a cycle"),
+    "two roots": (b"parent,child\nr,a\ns,b\n", "line 3: the tree has 2 roots, 'r' and 's'"),
+    "two parents": (
+        b"parent,child\nr,a\nr,b\na,b\n",
+        "line 4: 'b' has two parents, 'a' here and 'r'",
+    ),
+    "duplicate": (b"parent,child\nr,a\nr,b\nr,a\n", "line 4: duplicate of .*line 2"),
+    "empty": (b"", "the file is empty"),
+    "header only": (b"parent,child\n", "no rows"),
+    "header": (b"child;parent\nr;a\n", "line 1: the header is"),
+    "not utf-8": (b"parent,child\nr,a\nr,\xfc\n", "line 3: byte 0xfc is not UTF-8"),
+    "fields": (b"parent,child\nr,a\nr,b,c\n", "line 3: 3 fields where the header has 2"),
+    "no child": (b"parent,child,name\nr,a,A\nr,,B\n", "line 3: the child is empty"),
+    "two root rows": (b"parent,child\n,r\n,s\nr,a\n", "line 3: 's' has no parent"),
+    "open quote": (b'parent,child\nr,"a\n', "line 2: not a CSV file"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_bad_csv_files_name_the_line(kind, tmp_path):
+    content, message = BAD_FILES[kind]
+    path = tmp_path / "tree.csv"
+    path.write_bytes(content)
+    with pytest.raises(TaxonomyError, match=message) as caught:
+        read_csv(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "line 1: not JSON"),
+        ("[]", "not a taxonomy"),
+        ('{"format": "fedgrain-taxonomy-1", "nodes": [{"id": 3}]}', "node 1: a node needs"),
+        ('{"format": "fedgrain-taxonomy-1", "nodes": []}', "empty"),
+        (
+            '{"format": "fedgrain-taxonomy-1", "nodes": [{"id": "a"}, {"id": "b"}]}',
+            "node 2: the tree has two roots",
+        ),
+    ],
+)
+def test_bad_json_files_say_where(text, message, tmp_path):
+    (tmp_path / "tree.json").write_text(text)
+    with pytest.raises(TaxonomyError, match=message):
+        read_json(tmp_path / "tree.json")
+
+
+def test_from_dag_keeps_the_longest_path():
+    # whale: creature -> animal -> mammal -> whale is longer than creature -> swimmer -> whale
+    edges = [("creature", "swimmer"), ("creature", "animal"), ("animal", "mammal")]
+    edges += [("swimmer", "whale"), ("mammal", "whale"), ("swimmer", "cod"), ("mammal", "dog")]
+    tree = from_dag(edges, {"cod": "Atlantic cod"})
+    assert [tree.ids[n] for n in tree.path(tree.index("whale"))] == [
+        "creature", "animal", "mammal", "whale",
+    ]  # fmt: skip
+    assert tree.names[tree.index("cod")] == "Atlantic cod"
+    with pytest.raises(TaxonomyError, match="two parents"):
+        Taxonomy.from_edges(edges)
+
+
+def test_from_dag_ties_go_to_the_parent_that_more_classes_use():
+    edges = [("r", "p"), ("r", "q"), ("p", "x"), ("q", "x"), ("q", "y"), ("q", "z")]
+    tree = from_dag(edges)
+    assert tree.ids[tree.parents[tree.index("x")]] == "q"
+    first = from_dag([("r", "p"), ("r", "q"), ("p", "x"), ("q", "x")])
+    assert first.ids[first.parents[first.index("x")]] == "p"  # then the order of the edges
+
+
+def test_from_dag_refuses_what_is_not_a_dag():
+    with pytest.raises(TaxonomyError, match="cycle through or above 'b'"):
+        from_dag([("r", "b"), ("b", "c"), ("c", "b"), ("c", "x")])
+    with pytest.raises(TaxonomyError, match="2 roots"):
+        from_dag([("r", "x"), ("s", "x")])
+    with pytest.raises(TaxonomyError, match="edge 2: duplicate edge"):
+        from_dag([("r", "x"), ("r", "x")])
+
+
+def test_networkx_graphs_that_are_not_trees_are_refused():
+    graph = networkx.DiGraph([("r", "a")])
+    graph.add_node("alone")
+    with pytest.raises(TaxonomyError, match="'alone' of the graph has no edge"):
+        from_networkx(graph)
+    with pytest.raises(TaxonomyError, match="same text"):
+        from_networkx(networkx.DiGraph([(1, 2), (1, "2")]))
+    dag = networkx.DiGraph([("r", "a"), ("r", "b"), ("a", "b")])
+    assert from_networkx(dag, dag=True).properties()["max_depth"] == 2
