@@ -17,28 +17,19 @@ from fedgrain.metrics import (
     per_node,
     summarise,
 )
-from fedgrain.taxonomy.tree import Taxonomy
+from fedgrain.taxonomy import Taxonomy
+from strategies import trees
 
 QUICK = settings(max_examples=60, deadline=None)
 SEEDS = st.integers(0, 10**6)
 
 
-def random_tree(rng):
-    count = int(rng.integers(2, 20))
-    reach = int(rng.integers(1, count + 1))
-    return Taxonomy.from_edges(
-        (f"n{int(rng.integers(max(0, node - reach), node)):02d}", f"n{node:02d}")
-        for node in range(1, count)
-    )
-
-
-def case(seed):
+def case(tree, seed):
     rng = np.random.default_rng(seed)
-    tree = random_tree(rng)
     truth, prediction = rng.integers(0, len(tree), (2, 25))
     paths = [[int(a) for a in tree.path(node)] for node in range(len(tree))]
     lca = [max(set(paths[t]) & set(paths[p])) for t, p in zip(truth, prediction, strict=True)]
-    return tree, truth, prediction, paths, lca
+    return truth, prediction, paths, lca
 
 
 def divided(above, below):
@@ -46,9 +37,9 @@ def divided(above, below):
 
 
 @QUICK
-@given(seed=SEEDS)
-def test_scores_are_the_formulas(seed):
-    tree, truth, prediction, paths, lca = case(seed)
+@given(tree=trees(20, 2), seed=SEEDS)
+def test_scores_are_the_formulas(tree, seed):
+    truth, prediction, paths, lca = case(tree, seed)
     scores = hierarchical_scores(truth, prediction, tree)
     for i, (t, p) in enumerate(zip(truth, prediction, strict=True)):
         common, of_truth, of_prediction = (len(paths[node]) - 1 for node in (lca[i], t, p))
@@ -61,9 +52,9 @@ def test_scores_are_the_formulas(seed):
 
 
 @QUICK
-@given(seed=SEEDS)
-def test_the_summary_by_brute_force(seed):
-    tree, truth, prediction, paths, lca = case(seed)
+@given(tree=trees(20, 2), seed=SEEDS)
+def test_the_summary_by_brute_force(tree, seed):
+    truth, prediction, paths, lca = case(tree, seed)
     summary = summarise(truth, prediction, tree)
     scores = hierarchical_scores(truth, prediction, tree)
     assert (summary.hr, summary.hp, summary.hf) == pytest.approx(
@@ -87,9 +78,9 @@ def test_the_summary_by_brute_force(seed):
 
 
 @QUICK
-@given(seed=SEEDS)
-def test_breakdowns_by_brute_force(seed):
-    tree, truth, prediction, paths, _ = case(seed)
+@given(tree=trees(20, 2), seed=SEEDS)
+def test_breakdowns_by_brute_force(tree, seed):
+    truth, prediction, paths, _ = case(tree, seed)
     scores = hierarchical_scores(truth, prediction, tree)
     classes = per_class(truth, prediction, tree)
     assert classes.nodes.tolist() == sorted(set(truth.tolist()))
@@ -120,9 +111,9 @@ def test_breakdowns_by_brute_force(seed):
 
 
 @QUICK
-@given(seed=SEEDS)
-def test_cutting_back(seed):
-    tree, truth, prediction, paths, _ = case(seed)
+@given(tree=trees(20, 2), seed=SEEDS)
+def test_cutting_back(tree, seed):
+    truth, prediction, paths, _ = case(tree, seed)
     cut = cut_back(truth, prediction, tree)
     for t, p, c in zip(truth, prediction, cut, strict=True):
         assert c == (t if t in paths[p] else p)

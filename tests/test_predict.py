@@ -12,8 +12,9 @@ from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.metrics import hierarchical_scores
 from fedgrain.nets import build_net
 from fedgrain.predict import fit_temperature, node_log_probs, operating_curve, predict
+from fedgrain.taxonomy import Taxonomy
 from fedgrain.taxonomy.classes import dataset_taxonomy
-from fedgrain.taxonomy.tree import Taxonomy
+from strategies import tree_from, trees
 
 QUICK = settings(max_examples=60, deadline=None)
 SEEDS = st.integers(0, 10**6)
@@ -21,16 +22,6 @@ SEEDS = st.integers(0, 10**6)
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
-
-
-def random_tree(seed):
-    rng = np.random.default_rng(seed)
-    count = int(rng.integers(2, 20))
-    reach = int(rng.integers(1, count + 1))
-    ids = [f"n{number:02d}" for number in rng.permutation(count)]
-    return Taxonomy.from_edges(
-        (ids[int(rng.integers(max(0, node - reach), node))], ids[node]) for node in range(1, count)
-    )
 
 
 def most_specific(row, tree, allowed):
@@ -43,9 +34,8 @@ def most_specific(row, tree, allowed):
 
 
 @QUICK
-@given(seed=SEEDS, name=st.sampled_from(sorted(HEADS)), ties=st.booleans())
-def test_rules_by_brute_force(seed, name, ties):
-    tree = random_tree(seed)
+@given(tree=trees(20, 2), seed=SEEDS, name=st.sampled_from(sorted(HEADS)), ties=st.booleans())
+def test_rules_by_brute_force(tree, seed, name, ties):
     head = build_head(name, tree)
     logits = torch.randn(30, head.num_outputs, generator=generator(seed)) * 2
     if ties:
@@ -64,9 +54,8 @@ def test_rules_by_brute_force(seed, name, ties):
 
 
 @QUICK
-@given(seed=SEEDS, name=st.sampled_from(sorted(HEADS)), ties=st.booleans())
-def test_the_operating_curve_is_the_threshold_rule_at_every_threshold(seed, name, ties):
-    tree = random_tree(seed)
+@given(tree=trees(20, 2), seed=SEEDS, name=st.sampled_from(sorted(HEADS)), ties=st.booleans())
+def test_the_operating_curve_is_the_threshold_rule_at_every_threshold(tree, seed, name, ties):
     head = build_head(name, tree)
     logits = torch.randn(20, head.num_outputs, generator=generator(seed), dtype=torch.float64)
     log_probs = head.node_log_probs(logits.round() if ties else logits)
@@ -148,7 +137,7 @@ def test_no_other_temperature_fits_better(name):
 
 
 def test_bad_input():
-    tree = random_tree(1)
+    tree = tree_from([0, 0, 1])
     table = np.zeros((2, len(tree)))
     broken = table.copy()
     broken[1, 0] = np.nan

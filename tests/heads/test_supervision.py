@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgrain.errors import HeadError
@@ -17,18 +17,11 @@ from fedgrain.heads import (
     supervise,
     unknown_children,
 )
-from fedgrain.taxonomy.tree import Taxonomy
+from fedgrain.taxonomy import Taxonomy
+from heads_by_hand import QUICK, SEEDS, ByHand, logits_for, random_knowledge
+from strategies import trees
 
-QUICK = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 PROJECTING = ["flat-softmax", "ps-softmax", "cond-softmax"]
-SEEDS = st.integers(0, 10**6)
-
-
-def logits_for(head, batch, seed, scale=1.5, dtype=torch.float64):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, head.num_outputs, generator=generator, dtype=dtype) * scale
 
 
 def quiet_losses(supervised, logits, labels):
@@ -39,13 +32,10 @@ def quiet_losses(supervised, logits, labels):
 
 @pytest.mark.parametrize("name", PROJECTING)
 @QUICK
-@given(seed=SEEDS, laziness=st.sampled_from([0.0, 0.2, 1.0]))
-def test_projection_is_the_sum_over_the_leaves_it_stands_for(
-    name, seed, laziness, random_tree, random_knowledge, by_hand
-):
-    tree = random_tree(seed)
+@given(tree=trees(14, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.2, 1.0]))
+def test_projection_is_the_sum_over_the_leaves_it_stands_for(name, tree, seed, laziness):
     known = random_knowledge(tree, seed)
-    head, hand = build_head(name, tree), by_hand(tree)
+    head, hand = build_head(name, tree), ByHand(tree)
     supervised = supervise(head, "projection", known=torch.tensor(known), laziness=laziness)
     labels = torch.arange(len(tree))
     logits = logits_for(head, len(tree), seed).requires_grad_()
@@ -54,16 +44,15 @@ def test_projection_is_the_sum_over_the_leaves_it_stands_for(
         expected = hand.projection(name, theta, row, known, laziness)
         assert losses[row].item() == pytest.approx(expected, abs=1e-6)
     assert supervised.enters(labels).all()
-    if len(tree) <= 8:
+    if len(tree) <= 7:
         assert torch.autograd.gradcheck(lambda x: quiet_losses(supervised, x, labels), [logits])
 
 
 @pytest.mark.parametrize("name", [name for name in HEADS if name != "cond-sigmoid"])
 @QUICK
-@given(seed=SEEDS)
-def test_marginal_is_the_probability_of_the_label(name, seed, random_tree, by_hand):
-    tree = random_tree(seed)
-    head, hand = build_head(name, tree), by_hand(tree)
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_marginal_is_the_probability_of_the_label(name, tree, seed):
+    head, hand = build_head(name, tree), ByHand(tree)
     supervised = supervise(head, "marginal")
     labels = torch.arange(len(tree))
     logits = logits_for(head, len(tree), seed)
@@ -76,9 +65,8 @@ def test_marginal_is_the_probability_of_the_label(name, seed, random_tree, by_ha
 
 @pytest.mark.parametrize("name", PROJECTING)
 @QUICK
-@given(seed=SEEDS)
-def test_full_knowledge_is_leaf_cross_entropy(name, seed, random_tree):
-    tree = random_tree(seed)
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_full_knowledge_is_leaf_cross_entropy(name, tree, seed):
     head = build_head(name, tree)
     supervised = supervise(head, "projection", known=np.ones(len(tree), dtype=bool))
     labels = torch.tensor(tree.leaves.astype(np.int64))
@@ -90,9 +78,8 @@ def test_full_knowledge_is_leaf_cross_entropy(name, seed, random_tree):
 
 @pytest.mark.parametrize("name", PROJECTING)
 @QUICK
-@given(seed=SEEDS)
-def test_the_possible_labels_of_a_client_sum_to_one(name, seed, random_tree, random_knowledge):
-    tree = random_tree(seed)
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_the_possible_labels_of_a_client_sum_to_one(name, tree, seed):
     head = build_head(name, tree)
     supervised = supervise(head, "projection", known=random_knowledge(tree, seed))
     possible = (~supervised.projection.empty).nonzero()[:, 0]
@@ -102,25 +89,23 @@ def test_the_possible_labels_of_a_client_sum_to_one(name, seed, random_tree, ran
 
 
 @pytest.mark.parametrize("name", PROJECTING)
-@pytest.mark.parametrize("laziness", [0.0, 0.3])
-def test_a_label_that_stands_for_all_leaves_teaches_nothing(name, laziness, random_tree):
-    for seed in range(20):
-        tree = random_tree(seed)
-        known = np.zeros(len(tree), dtype=bool)
-        known[0] = True
-        head = build_head(name, tree)
-        logits = logits_for(head, 3, seed, 10.0, torch.float32).requires_grad_()
-        supervised = supervise(head, "projection", known=known, laziness=laziness)
-        loss = supervised.loss(logits, torch.zeros(3, dtype=torch.int64))
-        loss.backward()
-        assert loss.item() == 0.0
-        assert (logits.grad == 0).all()
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.3]))
+def test_a_label_that_stands_for_all_leaves_teaches_nothing(name, tree, seed, laziness):
+    known = np.zeros(len(tree), dtype=bool)
+    known[0] = True
+    head = build_head(name, tree)
+    logits = logits_for(head, 3, seed, 10.0, torch.float32).requires_grad_()
+    supervised = supervise(head, "projection", known=known, laziness=laziness)
+    loss = supervised.loss(logits, torch.zeros(3, dtype=torch.int64))
+    loss.backward()
+    assert loss.item() == 0.0
+    assert (logits.grad == 0).all()
 
 
 @QUICK
-@given(seed=SEEDS, laziness=st.sampled_from([0.0, 0.2]))
-def test_cond_softmax_is_the_sum_of_its_branches(seed, laziness, random_tree, random_knowledge):
-    tree = random_tree(seed)
+@given(tree=trees(14, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.2]))
+def test_cond_softmax_is_the_sum_of_its_branches(tree, seed, laziness):
     known = random_knowledge(tree, seed)
     head = CondSoftmax(tree)
     labels = torch.arange(len(tree))
@@ -139,9 +124,8 @@ def test_cond_softmax_is_the_sum_of_its_branches(seed, laziness, random_tree, ra
 
 @pytest.mark.parametrize("name", PROJECTING)
 @QUICK
-@given(seed=SEEDS, laziness=st.sampled_from([0.0, 0.2]))
-def test_large_logits(name, seed, laziness, random_tree, random_knowledge):
-    tree = random_tree(seed, 30)
+@given(tree=trees(30, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.2]))
+def test_large_logits(name, tree, seed, laziness):
     head = build_head(name, tree)
     supervised = supervise(
         head, "projection", known=random_knowledge(tree, seed), laziness=laziness
