@@ -103,14 +103,14 @@ def operating_curve(
     station = numbers_in(full_taxonomy, taxonomy)[node[sample, group]]
     scores = hierarchical_scores(truths[sample], station, full_taxonomy)
     falling = np.argsort(-best[sample, group], kind="stable")
-    level = best[sample, group][falling]
+    level = np.exp(best[sample, group][falling].astype(np.float64))
     last = np.flatnonzero(np.append(np.diff(level) != 0, True))
-    is_start = np.append(np.diff(sample) != 0, True)
+    coarsest = np.append(np.diff(sample) != 0, True)  # where a sample starts, at threshold 1
     curves = []
     for values in (scores.hr, scores.hp, scores.hf):
-        change = values - np.where(is_start, 0.0, np.append(values[1:], 0.0))
+        change = values - np.where(coarsest, 0.0, np.append(values[1:], 0.0))
         curves.append(np.cumsum(change[falling])[last] / len(table))
-    return OperatingCurve(np.exp(level[last].astype(np.float64)), *curves)
+    return OperatingCurve(level[last], *curves)
 
 
 def fit_temperature(logits: Tensor, labels: Tensor, head: Head) -> float:

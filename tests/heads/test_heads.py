@@ -1,30 +1,23 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgrain.errors import HeadError
-from fedgrain.heads import HEADS, Head, build_head
-from fedgrain.taxonomy.tree import Taxonomy
+from fedgrain.heads import HEADS, build_head
+from fedgrain.taxonomy import Taxonomy
+from heads_by_hand import QUICK, SEEDS, ByHand, logits_for
+from strategies import tree_from, trees
 
-QUICK = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 NAMES = sorted(HEADS)
-
-
-def logits_for(head, batch, seed, scale=1.5, dtype=torch.float64):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, head.num_outputs, generator=generator, dtype=dtype) * scale
 
 
 @pytest.mark.parametrize("name", NAMES)
 @QUICK
-@given(seed=st.integers(0, 10**6))
-def test_losses_and_probabilities_are_the_formulas(name, seed, random_tree, by_hand):
-    tree = random_tree(seed)
-    head, hand = build_head(name, tree), by_hand(tree)
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_losses_and_probabilities_are_the_formulas(name, tree, seed):
+    head, hand = build_head(name, tree), ByHand(tree)
     labels = torch.arange(len(tree))  # every node once, leaves and internal
     logits = logits_for(head, len(tree), seed)
     losses, log_probs = head.sample_losses(logits, labels), head.node_log_probs(logits)
@@ -36,10 +29,10 @@ def test_losses_and_probabilities_are_the_formulas(name, seed, random_tree, by_h
 
 
 @pytest.mark.parametrize("name", NAMES)
-@QUICK
-@given(seed=st.integers(0, 10**6))
-def test_gradients_are_finite_differences(name, seed, random_tree):
-    head = build_head(name, random_tree(seed, 8))
+@settings(max_examples=8, deadline=None)
+@given(tree=trees(6, 2), seed=SEEDS)
+def test_gradients_are_finite_differences(name, tree, seed):
+    head = build_head(name, tree)
     labels = torch.arange(len(head.taxonomy))
     logits = logits_for(head, len(labels), seed).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: head.sample_losses(x, labels), [logits])
@@ -48,9 +41,8 @@ def test_gradients_are_finite_differences(name, seed, random_tree):
 
 @pytest.mark.parametrize("name", NAMES)
 @QUICK
-@given(seed=st.integers(0, 10**6), scale=st.sampled_from([1.0, 30.0, 1e4]))
-def test_probabilities_are_ordered_along_the_tree(name, seed, scale, random_tree):
-    tree = random_tree(seed, 40)
+@given(tree=trees(40, 2), seed=SEEDS, scale=st.sampled_from([1.0, 30.0, 1e4]))
+def test_probabilities_are_ordered_along_the_tree(name, tree, seed, scale):
     head = build_head(name, tree)
     log_probs = head.node_log_probs(logits_for(head, 7, seed, scale, torch.float32))
     assert (log_probs[:, 0] == 0).all()
@@ -69,9 +61,8 @@ def test_probabilities_are_ordered_along_the_tree(name, seed, scale, random_tree
 
 @pytest.mark.parametrize("name", NAMES)
 @QUICK
-@given(seed=st.integers(0, 10**6))
-def test_logits_of_ten_thousand_neither_overflow_nor_cancel(name, seed, random_tree):
-    tree = random_tree(seed, 40)
+@given(tree=trees(40, 2), seed=SEEDS)
+def test_logits_of_ten_thousand_neither_overflow_nor_cancel(name, tree, seed):
     head = build_head(name, tree)
     labels = torch.arange(len(tree))
     logits = logits_for(head, len(tree), seed, 1e4, torch.float32).requires_grad_()
@@ -138,18 +129,14 @@ def test_twelve_thousand_nodes_in_bounded_memory(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_parameters_and_nothing_in_the_state(name, random_tree):
-    head = build_head(name, random_tree(3))
+def test_no_parameters_and_nothing_in_the_state(name):
+    head = build_head(name, tree_from([0, 0, 1]))
     assert list(head.parameters()) == []
     assert head.state_dict() == {}
 
 
-def own_head(taxonomy: Taxonomy) -> Head:
-    return HEADS["flat-softmax"](taxonomy)
-
-
-def test_names(random_tree, tmp_path, monkeypatch):
-    tree = random_tree(3)
+def test_names(tmp_path, monkeypatch):
+    tree = tree_from([0, 0, 1])
     with pytest.raises(HeadError, match=r"no head 'softmax'; choose one of flat-softmax, ps-softm"):
         build_head("softmax", tree)
     (tmp_path / "my_heads.py").write_text(

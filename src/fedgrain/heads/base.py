@@ -7,7 +7,7 @@ that its index tensors follow ``.to(device)``; they are not part of a state dict
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -80,8 +80,30 @@ def mean_entering(losses: Tensor, entering: Tensor) -> Tensor:
 def minus_log_share(scores: Tensor, log_weights: Tensor) -> Tensor:
     """Return -log of the softmax mass of ``scores`` [batch, entries] under the given weights.
 
-    The largest score is taken out first, so that nothing cancels; where every weight is 1 both
-    sums are the same bits, and the gradient is exactly zero.
+    The gradient is softmax(scores) - softmax(scores + weights). The largest score is taken out
+    first, so that nothing cancels; where every weight is 1 both are the same bits, and loss and
+    gradient are exactly zero.
     """
-    centred = scores - scores.detach().amax(1, keepdim=True)
-    return centred.logsumexp(1) - (centred + log_weights).logsumexp(1)
+    losses: Tensor = _MinusLogShare.apply(scores, log_weights)  # type: ignore[no-untyped-call]
+    return losses
+
+
+class _MinusLogShare(torch.autograd.Function):
+    """Written out because autograd would walk through both log-sum-exps op by op."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, log_weights: Tensor) -> Tensor:
+        everything = scores - scores.amax(1, keepdim=True)
+        kept = everything + log_weights
+        largest = kept.amax(1, keepdim=True)
+        kept = kept.sub_(largest).exp_()
+        everything = everything.exp_()
+        total, share = everything.sum(1, keepdim=True), kept.sum(1, keepdim=True)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(everything.div_(total).sub_(kept.div_(share)))
+        return (total.log() - share.log() - largest)[:, 0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (difference,) = ctx.saved_tensors
+        return gradients[0][:, None] * difference, None

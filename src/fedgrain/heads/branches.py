@@ -24,7 +24,7 @@ _BLOCK = 2048  # samples searched at a time: bounds the memory of the search, no
 
 
 def decouple(net: nn.Module, head: CondSoftmax) -> dict[int, nn.Module]:
-    """Return one net per internal node: its own copy of the features, the head rows of its children.
+    """Return one net per internal node: own copy of the features, head rows of its children.
 
     Outputs of a branch's net are in the order of ``taxonomy.children(branch)``.
     """
@@ -168,7 +168,7 @@ class DecoupledModel(nn.Module):
         """Find the likeliest leaf best-first; equal to the `leaf` rule on :meth:`node_log_probs`.
 
         Probabilities only shrink on the way down, so when the likeliest open node is a leaf, no
-        other leaf can be likelier: a sample runs only the branches at least as likely as its answer.
+        other leaf can be likelier: a sample runs only branches at least as likely as its answer.
         """
         parts = [
             self._search(images[start : start + _BLOCK])

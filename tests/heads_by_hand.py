@@ -1,25 +1,27 @@
-"""Random small trees, and the formulas of section 6 written out node by node."""
+"""The formulas of section 6 written out node by node, and what the tests of heads share."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import pytest
+import torch
+from hypothesis import settings
+from hypothesis import strategies as st
 
-from fedgrain.taxonomy.tree import Taxonomy
+from fedgrain.heads import Head
+from fedgrain.taxonomy import Taxonomy
+
+QUICK = settings(max_examples=25, deadline=None)
+SEEDS = st.integers(0, 10**6)
 
 
-def random_tree(seed: int, most_nodes: int = 14) -> Taxonomy:
-    """A random tree: single children, deep chains and wide nodes all occur."""
-    rng = np.random.default_rng(seed)
-    count = int(rng.integers(2, most_nodes + 1))
-    reach = int(rng.integers(1, count + 1))  # small: chains; large: bushes
-    edges = [
-        (f"n{int(rng.integers(max(0, node - reach), node)):02d}", f"n{node:02d}")
-        for node in range(1, count)
-    ]
-    return Taxonomy.from_edges(edges)
+def logits_for(
+    head: Head, batch: int, seed: int, scale: float = 1.5, dtype: torch.dtype = torch.float64
+) -> torch.Tensor:
+    """Random logits of a head."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, head.num_outputs, generator=generator, dtype=dtype) * scale
 
 
 def random_knowledge(taxonomy: Taxonomy, seed: int) -> np.ndarray:
@@ -48,7 +50,8 @@ class ByHand:
         elif name == "ps-softmax":
             score = {leaf: sum(theta[a - 1] for a in self.above[leaf][1:]) for leaf in self.leaves}
         else:
-            return {leaf: self.probs(name, theta)[leaf] for leaf in self.leaves}
+            probs = self.probs(name, theta)
+            return {leaf: probs[leaf] for leaf in self.leaves}
         total = sum(math.exp(s) for s in score.values())
         return {leaf: math.exp(s) / total for leaf, s in score.items()}
 
@@ -110,18 +113,3 @@ class ByHand:
         if not stands_for:
             return -math.log(below)
         return -math.log((1 - laziness) * sum(leaf[v] for v in stands_for) + laziness * below)
-
-
-@pytest.fixture(name="random_tree", scope="session")
-def random_tree_fixture():
-    return random_tree
-
-
-@pytest.fixture(name="random_knowledge", scope="session")
-def random_knowledge_fixture():
-    return random_knowledge
-
-
-@pytest.fixture(name="by_hand", scope="session")
-def by_hand_fixture():
-    return ByHand
