@@ -12,7 +12,7 @@ from fedgrain.cli.arguments import add_json, print_json
 from fedgrain.experiment.config import Config, read_config
 
 if TYPE_CHECKING:
-    from fedgrain.experiment.run import Callback
+    pass
 
 KINDS = {"int": int, "float": float, "str": str}
 
@@ -84,15 +84,13 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print_json(result.values)
         return
-    print(
-        f"{config.algorithm}, {config.head}, {config.supervision}, alpha {config.alpha:g}, seed {config.seed}"
-    )
+    method = f"{config.algorithm}, {config.head}, {config.supervision}"
+    print(f"{method}, alpha {config.alpha:g}, seed {config.seed}")
     print(f"rounds {result.rounds}" + (f", cycles {result.cycles}" if result.cycles else ""))
     print(f"validation HF  {result.validation_hf:.4f}")
     if result.tested_on:
-        print(
-            f"HF {result.hf:.4f}   HR {result.hr:.4f}   HP {result.hp:.4f}   on the {result.tested_on} images"
-        )
+        scores = f"HF {result.hf:.4f}   HR {result.hr:.4f}   HP {result.hp:.4f}"
+        print(f"{scores}   on the {result.tested_on} images")
     if result.values.get("accuracy") is not None:
         print(f"leaf accuracy  {result.accuracy:.4f}")
     print(f"everything is in {folder}")
