@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
         description="Train one model in a federation of clients that label at different levels of "
         "detail, and test it. The run is kept in a folder: the same command goes on with it after "
         "an interruption, and says so if it is finished.",
-        epilog="Example: fedgrain run --dataset glyphs --algorithm fedbdft --alpha 0.9 --out runs/one",
+        epilog="Example: fedgrain run --dataset glyphs --algorithm fedbdft --out runs/one",
     )
     parser.add_argument(
         "config", nargs="?", type=Path, help="a config.toml; options go on top of it"
