@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from fedgrain.heads import (
     TOGETHER,
     CondSoftmax,
     DecoupledModel,
+    Supervised,
     branch_dataset,
     branch_losses,
     build_head,
@@ -65,16 +66,20 @@ class Workshop:
         net = build_net(model.net, self.head.num_outputs, generator=generator, image_shape=shape)
         self.net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.initial = snapshot(self.net)
+        trained = (name for name, weight in self.net.named_parameters() if weight.requires_grad)
+        self.parameters = frozenset(trained)  # the same names in every branch
         self.whole_data = cache(self._whole_data)
         self.branch_data = cache(self._branch_data)
+        self.children_with_data = cache(self._children_with_data)
 
     # training
 
     def train(self, round_number: int, client: int, weights: State, branch: int | None) -> Update:
         """Train one client from the given weights; the result depends on the arguments alone."""
         seed, numbers = self.plan.seed, (round_number, client)
+        loss: Loss
         if branch is None:
-            loss = self.supervised(client)
+            loss = self.supervised(client).loss
             generator = numpy_generator(seed, "local training", *numbers)
             data = self.whole_data(client)
             return train_locally(self.net, weights, loss, data, self.plan.local, generator)
@@ -88,7 +93,7 @@ class Workshop:
         data = self.whole_data(client) if branch is None else self.branch_data(client, branch)
         return len(data.indices)
 
-    def children_with_data(self, branch: int) -> int:
+    def _children_with_data(self, branch: int) -> int:
         """Return how many children of a branch have data at any client.
 
         A sample of all unknown children together is data for each of them.
@@ -102,19 +107,17 @@ class Workshop:
                 seen |= unknown_children(taxonomy, branch, client.known)
         return int(seen.sum())
 
-    def _supervised(self, client: int) -> Loss:
-        site = self.federation.clients[client]
-        known = site.known if self.model.supervision == "projection" else None
-        return supervise(
-            self.head, self.model.supervision, known=known, laziness=self.model.laziness
-        ).loss
+    def _supervised(self, client: int) -> Supervised:
+        supervision = self.model.supervision
+        if supervision != "projection":
+            return supervise(self.head, supervision)
+        known, laziness = self.federation.clients[client].known, self.model.laziness
+        return supervise(self.head, supervision, known=known, laziness=laziness)
 
     def _whole_data(self, client: int) -> TrainingData:
         part = self.federation.clients[client].train
         labels = torch.from_numpy(part.labels)
-        if self.model.supervision != "paper":  # the others read every label
-            return TrainingData(self.federation.source, part.indices, labels)
-        entering = self.head.enters(labels)
+        entering = self.supervised(client).enters(labels)  # the others are dropped before batching
         return TrainingData(
             self.federation.source, part.indices[entering.numpy()], labels[entering]
         )
@@ -140,12 +143,10 @@ class Workshop:
 
     # branches
 
-    @property
+    @cached_property
     def branch_nets(self) -> dict[int, nn.Module]:
         """A net per branch to work in; made when the first branch is asked for."""
-        if not hasattr(self, "_branch_nets"):
-            self._branch_nets = self._decoupled()
-        return self._branch_nets
+        return self._decoupled()
 
     def _decoupled(self) -> dict[int, nn.Module]:
         if not isinstance(self.head, CondSoftmax):
