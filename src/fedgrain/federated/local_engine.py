@@ -25,7 +25,6 @@ from fedgrain.federated.worker import Recipe
 from fedgrain.federated.workshop import Workshop
 
 AHEAD = 4  # answers per worker that may wait for their turn
-SLICE = 1024  # images a worker predicts at a time
 
 
 class LocalEngine(SequentialEngine):
@@ -38,7 +37,7 @@ class LocalEngine(SequentialEngine):
         federation = replace(workshop.federation, source=replace(source, images=nothing))
         recipe = Recipe(federation, handle(source.images), workshop.model, workshop.plan)
         self._time_limit = time_limit
-        self._ahead = AHEAD * workers
+        self._workers = workers
         self._pool = Pool(pickle.dumps(recipe, protocol=5), workers)
 
     def __enter__(self) -> LocalEngine:
@@ -58,12 +57,16 @@ class LocalEngine(SequentialEngine):
             Job("train", (task.round, task.client, task.weights, task.branch), self._time_limit)
             for task in tasks
         )
-        for task, answer in zip(tasks, self._pool.in_order(jobs, self._ahead), strict=True):
+        for task, answer in zip(
+            tasks, self._pool.in_order(jobs, AHEAD * self._workers), strict=True
+        ):
             yield task, Fault(answer.reason) if isinstance(answer, Lost) else checked(task, answer)
 
     def validate(self, weights: State) -> float:
         """Return the validation HF of the whole model."""
-        return self.workshop.mean_hf(lambda indices: self._spread("predict_leaves", weights, indices))
+        return self.workshop.mean_hf(
+            lambda indices: self._spread("predict_leaves", weights, indices)
+        )
 
     def validate_branches(self, weights: Mapping[int, State]) -> float:
         """Return the validation HF of the decoupled model."""
@@ -78,7 +81,7 @@ class LocalEngine(SequentialEngine):
 
     def _spread(self, method: str, model: object, indices: Indices) -> Indices:
         """Predict images on all workers; they go before clients that wait for a worker."""
-        parts = [indices[start : start + SLICE] for start in range(0, len(indices), SLICE)]
+        parts = [part for part in np.array_split(indices, self._workers) if len(part)]
         tickets = [self._pool.submit(Job(method, (model, part)), first=True) for part in parts]
         answers = [self._pool.answer(ticket) for ticket in tickets]
         lost = [answer for answer in answers if isinstance(answer, Lost)]

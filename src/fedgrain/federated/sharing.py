@@ -31,7 +31,7 @@ class MappedImages:
 
 
 def shared(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the images as an array that other processes can map: itself if it is mapped already."""
+    """Return the images as an array other processes can map: itself if it is mapped already."""
     if _is_mapped(images):
         return images
     if hasattr(os, "memfd_create"):

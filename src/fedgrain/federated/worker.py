@@ -28,7 +28,7 @@ WATCH_SECONDS = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """All a worker needs to build the same workshop as the engine's; the images by where they are."""
+    """All a worker needs to build the engine's workshop again; of the images, where they are."""
 
     federation: Federation  # its source without images
     images: MappedImages

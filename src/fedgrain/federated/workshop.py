@@ -6,7 +6,7 @@ same task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
@@ -184,27 +184,35 @@ class Workshop:
 
     def validate(self, weights: State) -> float:
         """Return the validation HF of the whole model, under the rule `leaf`."""
-        return self._mean_hf(partial(self.predict_leaves, weights))
+        return self.mean_hf(partial(self.predict_leaves, weights))
 
     def validate_branches(self, weights: Mapping[int, State]) -> float:
         """Return the validation HF of the decoupled model, under the rule `leaf`."""
-        return self._mean_hf(partial(self.predict_leaves_by_branches, weights))
+        return self.mean_hf(partial(self.predict_leaves_by_branches, weights))
 
     def validate_branch(self, branch: int, weights: State) -> float | None:
         """Return a branch's accuracy over the validation samples whose label lies below it."""
+        return self.branch_accuracy(branch, partial(self.predict_children, (branch, weights)))
+
+    def predict_children(self, model: tuple[int, State], indices: Indices) -> Indices:
+        """Return for each image the position of the likeliest child of a branch."""
+        branch, weights = model
         net = self.branch_nets[branch]
         net.load_state_dict(weights)
+        found = [run_in_chunks(net, images).argmax(1).numpy() for images in self._blocks(indices)]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+    def branch_accuracy(self, branch: int, predicted: Callable[[Indices], Indices]) -> float | None:
+        """Return the share of validation samples below a branch whose child is predicted."""
         hits = total = 0
         for part, _ in self._validation_parts():
             labels = torch.from_numpy(part.labels)
             rows, targets = branch_dataset(self.federation.taxonomy, labels, branch)
-            indices = part.indices[rows.numpy()]
-            outputs = [run_in_chunks(net, images).argmax(1) for images in self._blocks(indices)]
-            hits += int((torch.cat(outputs) == targets).sum()) if outputs else 0
+            hits += int(np.sum(predicted(part.indices[rows.numpy()]) == targets.numpy()))
             total += len(targets)
         return hits / total if total else None
 
-    def _mean_hf(self, predicted: partial[Indices]) -> float:
+    def mean_hf(self, predicted: Callable[[Indices], Indices]) -> float:
         """Mean HF over everyone's validation samples.
 
         A client without a server's truth compares the projection of the prediction with its own
