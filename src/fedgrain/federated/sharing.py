@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +44,15 @@ def shared(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     copy = np.memmap(path, np.uint8, "r+", 0, images.shape)
     copy[...] = images
     copy.flags.writeable = False
+    weakref.finalize(copy._mmap, _forget, descriptor, path)  # type: ignore[attr-defined]
     return copy
+
+
+def _forget(descriptor: int, path: str) -> None:
+    """Let go of the memory when no array maps it any more."""
+    os.close(descriptor)
+    if not path.startswith("/proc/"):
+        os.unlink(path)  # noqa: PTH108 (pathlib may be gone when the interpreter ends)
 
 
 def handle(images: NDArray[np.uint8]) -> MappedImages:
