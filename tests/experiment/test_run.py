@@ -1,18 +1,21 @@
 """A run and its folder: what it holds, when it is refused, and that bad settings leave nothing."""
 
 import json
-import os
+import resource
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedgrain
-from fedgrain import Callback
+from fedgrain import Callback, run
+from fedgrain.cli import main
 from fedgrain.errors import ConfigError, DataError, HeadError, KnowledgeError, NetError, RunError
+from fedgrain.experiment.checkpoint import load_progress
 from fedgrain.experiment.config import read_config
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.prepare import prepare
@@ -190,44 +193,67 @@ def test_every_option_runs(small, settings) -> None:
         assert result.values["config"]["supervision"] == "marginal"
 
 
-def on_a_small_disk(script: str, size: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script with a disk of its own, of the given size, mounted on a folder."""
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Callable[[str], Path]]:
+    """Mount a disk of a given size on a folder; asked again, change its size."""
+    folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"cannot mount a small disk: {mounted.stderr.decode().strip()}")
-    try:
-        return subprocess.run(
-            [sys.executable, "-c", script, str(folder / "run")],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        )
-    finally:
-        told = sorted(path.name for path in folder.rglob("*"))
-        lines = [
-            line for path in folder.rglob("metrics.jsonl") for line in path.read_text().splitlines()
-        ]
-        for line in lines:
-            json.loads(line)
-        (folder.parent / "left").write_text("\n".join(told))
+
+    def of_size(size: str) -> Path:
+        change = "remount," if folder.is_mount() else ""
+        command = ["mount", "-t", "tmpfs", "-o", f"{change}size={size}", "tmpfs", str(folder)]
+        mounted = subprocess.run(command, capture_output=True, text=True)
+        if mounted.returncode:
+            pytest.skip(f"cannot mount a small disk: {mounted.stderr.strip()}")
+        return folder
+
+    yield of_size
+    if folder.is_mount():
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk(small, tmp_path) -> None:
-    """Full before the first state is written: one sentence, no part of a file."""
-    config = repr(small())
-    script = "import sys\nfrom fedgrain.cli import main\nfrom fedgrain import Config, run\n"
-    script += "from fedgrain.errors import RunError\n"
-    script += f"try:\n    run({config}, sys.argv[1])\nexcept RunError as error:\n    print(error)\n"
-    done = on_a_small_disk(script, "64k", tmp_path / "disk")
-    assert done.returncode == 0, done.stderr
-    assert "No space left on device); make room and give the same command again" in done.stdout
-    left = (tmp_path / "left").read_text().split("\n")
-    assert "config.toml" in left
-    assert not [name for name in left if name.endswith(".part") or name == "state.safetensors"]
+def assert_whole(folder: Path) -> None:
+    """Nothing is half-written: every file there can be read to its end."""
+    assert not list(folder.glob(".*.part"))
+    for line in (folder / "metrics.jsonl").read_text().splitlines(keepends=True):
+        assert line.endswith("\n")
+        json.loads(line)
+    if (folder / "state.safetensors").exists():
+        load_progress(folder / "state.safetensors")
+    assert not (folder / "result.json").exists()
+
+
+@pytest.mark.parametrize("states", [0.5, 1.5], ids=["first round", "later round"])
+def test_a_full_disk(small, small_disk, tmp_path, capsys, states) -> None:
+    """One sentence and exit code 2; with more room the same command goes on to the same bytes."""
+    undisturbed = run(small(), tmp_path / "undisturbed").folder
+    kilobytes = round(states * (undisturbed / "state.safetensors").stat().st_size / 1024) + 16
+    disk = small_disk(f"{kilobytes}k")
+    command = ["run", str(undisturbed / "config.toml"), "--out", str(disk / "run")]
+    assert main(command) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    *_, message = err.splitlines()
+    assert message.startswith(f"fedgrain: error: {tmp_path / 'disk' / 'run'}: cannot write (No spa")
+    assert_whole(tmp_path / "disk" / "run")
+    assert (tmp_path / "disk" / "run" / "state.safetensors").exists() == (states > 1)
+    small_disk("20m")
+    assert main(command) == 0
+    for name in ("best.safetensors", "model.json"):
+        whole = (undisturbed / name).read_bytes()
+        assert (tmp_path / "disk" / "run" / name).read_bytes() == whole
+
+
+def test_a_disk_too_full_for_the_first_file(small, tmp_path) -> None:
+    """The same without a mount: the kernel refuses files above a size, here any size."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(RunError, match=r"File too large.* give the same command again"):
+            run(small(), tmp_path / "deep" / "run")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_test_images_are_never_trained_on(small) -> None:
