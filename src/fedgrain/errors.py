@@ -7,3 +7,7 @@ class FedgrainError(ValueError):
 
 class TaxonomyError(FedgrainError):
     """The taxonomy, its file or the list of classes is not usable."""
+
+
+class KnowledgeError(FedgrainError):
+    """What the clients know, its file or the wish for it is not usable."""

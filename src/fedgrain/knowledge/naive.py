@@ -1,0 +1,32 @@
+"""The two simple generators the paper argues against, for comparison with Algorithm 1.
+
+They draw the same leaves as :func:`relational_neighbours` for the same seed and differ only in
+the internal nodes: Algorithm 1 always lies between them.
+"""
+
+from __future__ import annotations
+
+from fedgrain.knowledge.closure import paths_to_leaves
+from fedgrain.knowledge.expertise import draw_known_leaves
+from fedgrain.knowledge.knowledge import Knowledge, numbered_clients
+from fedgrain.taxonomy.tree import Taxonomy
+
+
+def hidden_leaves(
+    full_taxonomy: Taxonomy, clients: int, alpha: float, seed: int, expertise: str = "random"
+) -> Knowledge:
+    """Hide leaves only: every client knows all internal nodes (expands knowledge the most)."""
+    leaves = draw_known_leaves(full_taxonomy, clients, alpha, seed, expertise)
+    known = paths_to_leaves(full_taxonomy, leaves)
+    known[:, full_taxonomy.internal] = True
+    return Knowledge(full_taxonomy, known, numbered_clients(clients))
+
+
+def known_paths_only(
+    full_taxonomy: Taxonomy, clients: int, alpha: float, seed: int, expertise: str = "random"
+) -> Knowledge:
+    """Know nothing but the ancestors of known leaves (contracts knowledge the most)."""
+    leaves = draw_known_leaves(full_taxonomy, clients, alpha, seed, expertise)
+    return Knowledge(
+        full_taxonomy, paths_to_leaves(full_taxonomy, leaves), numbered_clients(clients)
+    )

@@ -1,0 +1,50 @@
+"""Which label a client writes for a class, and which classes a label of its stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgrain.knowledge.knowledge import Knowledge
+from fedgrain.taxonomy.tree import Taxonomy
+
+IntArray = NDArray[np.int32]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """proj_k of the method, section 1: every node to the deepest known node on its path in H.
+
+    Rows are those of :class:`Knowledge`: clients, or annotators where it was told per annotator.
+    """
+
+    taxonomy: Taxonomy  # H, the coarsened tree
+    of_nodes: IntArray  # [rows, nodes]: a node of H to the label written for it
+
+    @property
+    def labels(self) -> IntArray:
+        """The label each row writes for each leaf, as a node of H: [rows, leaves]."""
+        return self.of_nodes[:, self.taxonomy.leaves]
+
+    def stands_for(self, row: int) -> BoolArray:
+        """Return R_k(y) of the method, section 6: mask [nodes, leaves] of what each label means.
+
+        The row of a node that is never written as a label is empty.
+        """
+        nodes = np.arange(len(self.taxonomy))
+        return np.asarray(nodes[:, None] == self.labels[row][None, :])
+
+
+def project(taxonomy: Taxonomy, knowledge: Knowledge) -> Projection:
+    """Project every node of the coarsened tree for every row of the knowledge."""
+    known = knowledge.on(taxonomy)  # [rows, nodes]
+    of_nodes = np.where(known, np.arange(len(taxonomy), dtype=np.int32), np.int32(0))
+    for depth in range(1, int(taxonomy.depth.max()) + 1):
+        level = np.flatnonzero(taxonomy.depth == depth)
+        above = of_nodes[:, taxonomy.parents[level]]
+        of_nodes[:, level] = np.where(known[:, level], of_nodes[:, level], above)
+    of_nodes.flags.writeable = False
+    return Projection(taxonomy, of_nodes)

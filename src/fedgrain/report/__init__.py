@@ -1,0 +1,1 @@
+"""Pictures: the last room, it looks at all the others and none of them looks at it."""

@@ -1,0 +1,35 @@
+"""Every picture is written as SVG and PNG, whole or not at all, with the same bytes each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from fedgrain.files import written_whole
+
+POINTS_PER_INCH = 72.0
+
+# Names stay text in the SVG (searchable, small); ids come from the content, not from a clock.
+SVG_STYLE: Any = {"svg.hashsalt": "fedgrain", "svg.fonttype": "none"}
+UNDATED = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure, in inches, that no global state knows of."""
+    figure = Figure(figsize=(width, height), facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def write_picture(figure: Figure, path_stem: str | Path, dots_per_inch: float = 150) -> list[Path]:
+    """Write ``path_stem``.svg and ``path_stem``.png; return both paths."""
+    stem = Path(path_stem)
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in UNDATED]
+    for path, (kind, metadata) in zip(paths, UNDATED.items(), strict=True):
+        with written_whole(path) as aside, rc_context(SVG_STYLE):
+            figure.savefig(aside, format=kind, dpi=dots_per_inch, metadata=metadata)
+    return paths
