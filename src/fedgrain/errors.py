@@ -11,3 +11,15 @@ class TaxonomyError(FedgrainError):
 
 class KnowledgeError(FedgrainError):
     """What the clients know, its file or the wish for it is not usable."""
+
+
+class HeadError(FedgrainError):
+    """A head, or the supervision asked of it, does not exist or has no meaning."""
+
+
+class NetError(FedgrainError):
+    """A net does not exist, or does not fit the images or the head."""
+
+
+class PredictionError(FedgrainError):
+    """A prediction rule, or the nodes to be scored, cannot be used."""

@@ -1,0 +1,118 @@
+"""What every head offers: from logits to a loss and to probabilities of nodes (method, section 6).
+
+A head has no parameters: the last layer of the net makes the logits. It is an ``nn.Module`` only so
+that its index tensors follow ``.to(device)``; they are not part of a state dict.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from fedgrain.errors import HeadError
+from fedgrain.heads.projection import Projection
+from fedgrain.heads.tree_sums import TreeSums
+from fedgrain.taxonomy.tree import Taxonomy
+
+
+class Head(nn.Module, ABC):
+    """Loss and node probabilities for labels at any node of a taxonomy.
+
+    Labels are node numbers [batch], int64. Subclasses define the paper's rule in
+    :meth:`sample_losses` and the model in :meth:`node_log_probs`.
+    """
+
+    name: ClassVar[str]
+    supervisions: ClassVar[tuple[str, ...]] = ("paper",)
+
+    def __init__(self, taxonomy: Taxonomy, num_outputs: int) -> None:
+        super().__init__()
+        if len(taxonomy) < 2:
+            raise HeadError(
+                f"a head needs something to tell apart, but the taxonomy has only the node "
+                f"{taxonomy.ids[0]!r}; give it at least one more node"
+            )
+        self.taxonomy = taxonomy
+        self.num_outputs = num_outputs
+        self.sums = TreeSums(taxonomy)
+
+    def extra_repr(self) -> str:
+        """Say which head this is."""
+        return f"{self.name}, {self.num_outputs} outputs for {self.taxonomy!r}"
+
+    @abstractmethod
+    def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the paper's loss of each sample [batch]; 0 where the label does not enter."""
+
+    @abstractmethod
+    def node_log_probs(self, logits: Tensor) -> Tensor:
+        """Return log P(v) of every node [batch, nodes]: at most 0, never above the parent's."""
+
+    def enters(self, labels: Tensor) -> Tensor:
+        """Mask [batch]: the sample enters the loss, hence the weight of its client.
+
+        A sample that costs nothing (a root label of cond-softmax) still enters: it is in the batch
+        whose mean is taken. Only labels that section 6 drops before batching do not.
+        """
+        return torch.ones_like(labels, dtype=torch.bool)
+
+    def check(self, logits: Tensor) -> None:
+        """Refuse logits that were not made for this head; too many would pass unnoticed."""
+        if logits.dim() != 2 or logits.shape[1] != self.num_outputs:
+            raise HeadError(
+                f"{self.name} on this taxonomy takes logits [batch, {self.num_outputs}], not "
+                f"{list(logits.shape)}; build the net with head.num_outputs"
+            )
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Mean of the paper's loss over the samples of the batch that enter it (0 if none)."""
+        self.check(logits)
+        return mean_entering(self.sample_losses(logits, labels), self.enters(labels))
+
+    def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return -log P(label) [batch]: the label is merely a true ancestor of the class."""
+        return -self.node_log_probs(logits).gather(1, labels[:, None])[:, 0]
+
+    def projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:
+        """Return -log of the probability that the client writes the label [batch]."""
+        raise HeadError(f"head {self.name} has no projection likelihood")
+
+
+def mean_entering(losses: Tensor, entering: Tensor) -> Tensor:
+    """Mean over the samples that enter, as if the others had been dropped before batching."""
+    return losses.sum() / entering.sum().clamp_min(1)
+
+
+def minus_log_share(scores: Tensor, log_weights: Tensor) -> Tensor:
+    """Return -log of the softmax mass of ``scores`` [batch, entries] under the given weights.
+
+    The gradient is softmax(scores) - softmax(scores + weights). The largest score is taken out
+    first, so that nothing cancels; where every weight is 1 both are the same bits, and loss and
+    gradient are exactly zero.
+    """
+    losses: Tensor = _MinusLogShare.apply(scores, log_weights)  # type: ignore[no-untyped-call]
+    return losses
+
+
+class _MinusLogShare(torch.autograd.Function):
+    """Written out because autograd would walk through both log-sum-exps op by op."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, log_weights: Tensor) -> Tensor:
+        everything = scores - scores.amax(1, keepdim=True)
+        kept = everything + log_weights
+        largest = kept.amax(1, keepdim=True)
+        kept = kept.sub_(largest).exp_()
+        everything = everything.exp_()
+        total, share = everything.sum(1, keepdim=True), kept.sum(1, keepdim=True)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(everything.div_(total).sub_(kept.div_(share)))
+        return (total.log() - share.log() - largest)[:, 0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (difference,) = ctx.saved_tensors
+        return gradients[0][:, None] * difference, None

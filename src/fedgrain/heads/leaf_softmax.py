@@ -1,0 +1,66 @@
+"""What flat-softmax and ps-softmax share: one softmax over the leaves."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fedgrain.heads.base import Head, minus_log_share
+from fedgrain.heads.projection import Projection
+from fedgrain.taxonomy.tree import Taxonomy
+
+
+class LeafSoftmax(Head):
+    """All probability lies on the leaves; a node has that of the leaves under it.
+
+    The paper's rule cannot use a label at an internal node: such samples do not enter the loss.
+    `marginal` and `projection` use them all.
+    """
+
+    supervisions = ("paper", "marginal", "projection")
+    leaf_position: Tensor  # [nodes], position in leaves, -1 for an internal node
+
+    def __init__(self, taxonomy: Taxonomy, num_outputs: int) -> None:
+        super().__init__(taxonomy, num_outputs)
+        position = np.full(len(taxonomy), -1, dtype=np.int64)
+        position[taxonomy.leaves] = np.arange(len(taxonomy.leaves))
+        self.register_buffer("leaf_position", torch.tensor(position), persistent=False)
+
+    @abstractmethod
+    def leaf_scores(self, logits: Tensor) -> Tensor:
+        """Return one score per leaf [batch, leaves]; their softmax is the model."""
+
+    def enters(self, labels: Tensor) -> Tensor:
+        """Mask [batch]: only leaves enter."""
+        return self.leaf_position[labels] >= 0
+
+    def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the cross-entropy over the leaves; 0 for a label at an internal node."""
+        return functional.cross_entropy(
+            self.leaf_scores(logits), self.leaf_position[labels], ignore_index=-1, reduction="none"
+        )
+
+    def node_log_probs(self, logits: Tensor) -> Tensor:
+        """Sum the softmax of the leaves under each node."""
+        leaves = self.leaf_scores(logits).log_softmax(1)
+        own = leaves.new_full((len(leaves), len(self.taxonomy)), -torch.inf)
+        return self.sums.probabilities_under(own.index_copy(1, self.sums.leaves, leaves))
+
+    def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return -log of the softmax of all leaves under the label."""
+        weight = torch.where(self.sums.leaves_below(labels), 0.0, -torch.inf)
+        return minus_log_share(self.leaf_scores(logits), weight)
+
+    def projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:
+        """Return -log of the softmax of the leaves the label stands for."""
+        below = self.sums.leaves_below(labels)  # [batch, leaves]
+        stands_for = projection.projected == labels[:, None]
+        stands_for = torch.where(projection.empty[labels, None], below, stands_for)
+        weight = torch.where(stands_for, 0.0, -torch.inf)
+        if projection.laziness > 0.0:
+            weight = torch.where(below & ~stands_for, projection.log_laziness, weight)
+        return minus_log_share(self.leaf_scores(logits), weight)

@@ -1,0 +1,104 @@
+"""How a label at an internal node is read: paper, marginal or projection (method, section 6)."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from torch import Tensor, nn
+
+from fedgrain.errors import HeadError
+from fedgrain.heads.base import Head, mean_entering
+from fedgrain.heads.projection import Projection
+from fedgrain.taxonomy.tree import BoolArray
+
+SUPERVISIONS = ("paper", "marginal", "projection")
+
+_WHY_NOT = {
+    ("cond-sigmoid", "marginal"): "it would have no negatives",
+    ("cond-sigmoid", "projection"): "its leaves do not share out a probability of 1",
+    ("softmax-descendant", "projection"): "its internal nodes hold probability of their own",
+    ("softmax-margin", "projection"): "its internal nodes hold probability of their own",
+}
+
+
+class Supervised(nn.Module):
+    """A head whose loss reads labels in the chosen way; what local training minimises."""
+
+    def __init__(self, head: Head, supervision: str, projection: Projection | None) -> None:
+        super().__init__()
+        self.head = head
+        self.supervision = supervision
+        self.projection = projection
+        self._warned = False
+
+    def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of each sample [batch]; 0 where the label does not enter."""
+        if self.projection is not None:
+            self._warn_once(labels, self.projection)
+            return self.head.projection_losses(logits, labels, self.projection)
+        if self.supervision == "marginal":
+            return self.head.marginal_losses(logits, labels)
+        return self.head.sample_losses(logits, labels)
+
+    def enters(self, labels: Tensor) -> Tensor:
+        """Mask [batch]: the sample enters the loss. `marginal` and `projection` use every one."""
+        entering = self.head.enters(labels)
+        return entering if self.supervision == "paper" else entering.new_ones(entering.shape)
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Mean loss over the samples of the batch that enter it (0 if none)."""
+        self.head.check(logits)
+        return mean_entering(self.sample_losses(logits, labels), self.enters(labels))
+
+    def _warn_once(self, labels: Tensor, projection: Projection) -> None:
+        if self._warned:
+            return
+        contradicting = projection.empty[labels]
+        if contradicting.any():
+            self._warned = True
+            node = self.head.taxonomy.ids[int(labels[contradicting][0])]
+            warnings.warn(
+                f"the label {node!r} stands for no leaf by the client's knowledge: such labels are "
+                "read as marginal (said once)",
+                stacklevel=3,
+            )
+
+
+def supervise(
+    head: Head,
+    supervision: str = "paper",
+    *,
+    known: Tensor | BoolArray | None = None,
+    laziness: float = 0.0,
+) -> Supervised:
+    """Choose how labels are read.
+
+    ``known`` is one client's mask [nodes] over the head's taxonomy, closed upwards; `projection`
+    needs it, the others do not look at it. ``laziness`` eps is for `projection` alone: the loss is
+    -log((1 - eps) * projection + eps * marginal), for labellers who sometimes stop early.
+    """
+    if supervision not in SUPERVISIONS:
+        raise HeadError(
+            f"there is no supervision {supervision!r}; choose one of {', '.join(SUPERVISIONS)}"
+        )
+    if supervision not in head.supervisions:
+        reason = _WHY_NOT.get((head.name, supervision), "the head does not define it")
+        raise HeadError(
+            f"supervision {supervision!r} has no meaning for {head.name}: {reason}; "
+            f"choose {' or '.join(head.supervisions)}"
+        )
+    if supervision != "projection":
+        if laziness != 0.0:
+            raise HeadError(
+                f"laziness {laziness} has no meaning for supervision {supervision!r}; "
+                "choose projection, or leave laziness out"
+            )
+        return Supervised(head, supervision, None)
+    if known is None:
+        raise HeadError(
+            "supervision 'projection' needs to know what the client knows; give the mask `known`"
+        )
+    mask = known.cpu().numpy() if isinstance(known, Tensor) else np.asarray(known)
+    projection = Projection(head.taxonomy, mask, laziness).to(head.sums.parents.device)
+    return Supervised(head, supervision, projection)

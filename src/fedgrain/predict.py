@@ -1,0 +1,186 @@
+"""From probabilities of nodes to one node per sample (method, section 7)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from fedgrain.errors import PredictionError
+from fedgrain.heads import Head
+from fedgrain.heads.chunks import run_in_chunks
+from fedgrain.metrics import Nodes, Values, hierarchical_scores, numbers_in
+from fedgrain.taxonomy.tree import Taxonomy
+
+RULES = ("leaf", "majority", "threshold")
+
+
+def predict(
+    log_probs: Tensor | NDArray[Any],
+    taxonomy: Taxonomy,
+    rule: str = "leaf",
+    threshold: float | None = None,
+) -> Nodes:
+    """Return one node per sample of ``log_probs`` [samples, nodes].
+
+    `leaf`: the likeliest leaf (the first among equals). `majority`: the most specific node with
+    P > 0.5. `threshold`: the most specific node with P >= threshold. Most specific is the fewest
+    leaves under it, then the highest P, then the first id. A row is judged by itself.
+    """
+    table = _table(log_probs, taxonomy)
+    if rule not in RULES:
+        raise PredictionError(f"there is no rule {rule!r}; choose one of {', '.join(RULES)}")
+    if (rule == "threshold") != (threshold is not None):
+        raise PredictionError("give a threshold with the rule threshold, and with no other")
+    if threshold is not None and not 0.0 < threshold <= 1.0:
+        raise PredictionError(f"a threshold lies above 0 and at most at 1, not {threshold}")
+    if rule == "leaf":
+        likeliest = table[:, taxonomy.leaves].argmax(1)
+        return np.asarray(taxonomy.leaves[likeliest], dtype=np.int64)
+    # In the precision of the table: a P of exactly the threshold is then equal to it.
+    limit = table.dtype.type(math.log(0.5 if threshold is None else threshold))
+    best, node = _best_by_specificity(table, taxonomy)  # [samples, groups]
+    above = best > limit if rule == "majority" else best >= limit
+    above[:, -1] = True  # the root's group: its P is 1
+    return np.asarray(node[np.arange(len(node)), above.argmax(1)])
+
+
+def node_log_probs(net: nn.Module, head: Head, images: Tensor) -> Tensor:
+    """Return log P of all nodes [samples, nodes] for images [samples, channels, height, width].
+
+    The same bits for an image alone and inside any batch (see :mod:`fedgrain.heads.chunks`).
+    """
+    logits = run_in_chunks(net, images)
+    head.check(logits)
+    with torch.no_grad():
+        return head.node_log_probs(logits)
+
+
+@dataclass(frozen=True)
+class OperatingCurve:
+    """Mean scores as the threshold falls: from the root for everyone to a leaf for everyone.
+
+    Entry i holds for thresholds above ``threshold[i + 1]`` and up to ``threshold[i]``.
+    """
+
+    threshold: Values  # falling, from 1
+    hr: Values
+    hp: Values
+    hf: Values
+
+    def at(self, threshold: float) -> tuple[float, float, float]:
+        """Return HR, HP and HF with the rule `threshold`."""
+        place = int(np.searchsorted(-self.threshold, -threshold, side="right")) - 1
+        return float(self.hr[place]), float(self.hp[place]), float(self.hf[place])
+
+
+def operating_curve(
+    log_probs: Tensor | NDArray[Any],
+    taxonomy: Taxonomy,
+    truth: ArrayLike,
+    full_taxonomy: Taxonomy,
+) -> OperatingCurve:
+    """Return the scores of the rule `threshold` at every threshold, exactly (truths of H_full).
+
+    As the threshold falls, a sample moves only to more specific nodes, each time at the P of the
+    node it moves to; the curve is the running sum of what those moves change.
+    """
+    table = _table(log_probs, taxonomy)
+    truths = np.asarray(truth)
+    if truths.shape != (len(table),) or not len(table):
+        raise PredictionError(f"give one truth per sample: {truths.size} for {len(table)}")
+    best, node = _best_by_specificity(table, taxonomy)
+    best[:, -1] = 0.0
+    coarser = np.maximum.accumulate(best, axis=1)
+    moves = np.ones(best.shape, dtype=np.bool_)
+    moves[:, 1:] = best[:, 1:] > coarser[:, :-1]
+    sample, group = np.nonzero(moves)  # a sample's stations, most specific first
+    station = numbers_in(full_taxonomy, taxonomy)[node[sample, group]]
+    scores = hierarchical_scores(truths[sample], station, full_taxonomy)
+    falling = np.argsort(-best[sample, group], kind="stable")
+    level = np.exp(best[sample, group][falling].astype(np.float64))
+    last = np.flatnonzero(np.append(np.diff(level) != 0, True))
+    coarsest = np.append(np.diff(sample) != 0, True)  # where a sample starts, at threshold 1
+    curves = []
+    for values in (scores.hr, scores.hp, scores.hf):
+        change = values - np.where(coarsest, 0.0, np.append(values[1:], 0.0))
+        curves.append(np.cumsum(change[falling])[last] / len(table))
+    return OperatingCurve(level[last], *curves)
+
+
+def fit_temperature(logits: Tensor, labels: Tensor, head: Head) -> float:
+    """Return the T for which ``logits / T`` fit the validation labels best (mean -log P(label)).
+
+    cond-sigmoid takes its own loss: without negatives the best P would be 1 everywhere. The search
+    is a grid over T from 1/64 to 64, then golden section around its best.
+    """
+    if not len(labels):
+        raise PredictionError("a temperature is fitted on validation data, but there is none")
+    head.check(logits)
+    exact = logits.detach().double()
+    losses = head.marginal_losses if "marginal" in head.supervisions else head.sample_losses
+
+    def cost(log_temperature: float) -> float:
+        with torch.no_grad():
+            return float(losses(exact / math.exp(log_temperature), labels).mean())
+
+    reach, step = math.log(64.0), math.log(2.0) / 2
+    grid = [-reach + step * i for i in range(round(2 * reach / step) + 1)]
+    best = min(grid, key=cost)
+    return math.exp(_golden_section(cost, best - step, best + step))
+
+
+def _golden_section(cost: Callable[[float], float], low: float, high: float) -> float:
+    """Return the minimum of a function with one valley between ``low`` and ``high``."""
+    ratio = (math.sqrt(5.0) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    cost_left, cost_right = cost(left), cost(right)
+    while high - low > 1e-6:
+        if cost_left <= cost_right:
+            high, right, cost_right = right, left, cost_left
+            left = high - ratio * (high - low)
+            cost_left = cost(left)
+        else:
+            low, left, cost_left = left, right, cost_right
+            right = low + ratio * (high - low)
+            cost_right = cost(right)
+    return (low + high) / 2
+
+
+def _best_by_specificity(
+    table: NDArray[np.floating[Any]], taxonomy: Taxonomy
+) -> tuple[NDArray[np.floating[Any]], Nodes]:
+    """Return the highest P, and its node, among the nodes with equally many leaves under them.
+
+    Groups [samples, groups] go from the most specific to the root's; among equal P the first id.
+    """
+    order = sorted(range(len(taxonomy)), key=lambda v: (taxonomy.leaf_counts[v], taxonomy.ids[v]))
+    nodes = np.array(order, dtype=np.int64)
+    starts = np.flatnonzero(np.diff(taxonomy.leaf_counts[nodes], prepend=-1))
+    best = np.empty((len(table), len(starts)), dtype=table.dtype)
+    node = np.empty((len(table), len(starts)), dtype=np.int64)
+    for group, members in enumerate(np.split(nodes, starts[1:])):
+        found = table[:, members].argmax(1)
+        node[:, group] = members[found]
+        best[:, group] = table[np.arange(len(table)), node[:, group]]
+    return best, node
+
+
+def _table(log_probs: Tensor | NDArray[Any], taxonomy: Taxonomy) -> NDArray[np.floating[Any]]:
+    table = log_probs.detach().cpu().numpy() if isinstance(log_probs, Tensor) else log_probs
+    if table.ndim != 2 or table.shape[1] != len(taxonomy):
+        raise PredictionError(
+            f"log-probabilities must be [samples, {len(taxonomy)} nodes], not {list(table.shape)}"
+        )
+    if np.isnan(table).any():
+        raise PredictionError(
+            f"sample {int(np.flatnonzero(np.isnan(table).any(1))[0])} has a probability that is "
+            "not a number: training diverged; lower the learning rate"
+        )
+    return table

@@ -1,0 +1,204 @@
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedgrain.errors import HeadError
+from fedgrain.heads import (
+    HEADS,
+    CondSoftmax,
+    Head,
+    branch_dataset,
+    branch_losses,
+    build_head,
+    supervise,
+    unknown_children,
+)
+from fedgrain.taxonomy import Taxonomy
+from heads_by_hand import QUICK, SEEDS, ByHand, logits_for, random_knowledge
+from strategies import trees
+
+PROJECTING = ["flat-softmax", "ps-softmax", "cond-softmax"]
+
+
+def quiet_losses(supervised, logits, labels):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # labels the client could not have written
+        return supervised.sample_losses(logits, labels)
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.2, 1.0]))
+def test_projection_is_the_sum_over_the_leaves_it_stands_for(name, tree, seed, laziness):
+    known = random_knowledge(tree, seed)
+    head, hand = build_head(name, tree), ByHand(tree)
+    supervised = supervise(head, "projection", known=torch.tensor(known), laziness=laziness)
+    labels = torch.arange(len(tree))
+    logits = logits_for(head, len(tree), seed).requires_grad_()
+    losses = quiet_losses(supervised, logits, labels)
+    for row, theta in enumerate(logits.tolist()):
+        expected = hand.projection(name, theta, row, known, laziness)
+        assert losses[row].item() == pytest.approx(expected, abs=1e-6)
+    assert supervised.enters(labels).all()
+    if len(tree) <= 7:
+        assert torch.autograd.gradcheck(lambda x: quiet_losses(supervised, x, labels), [logits])
+
+
+@pytest.mark.parametrize("name", [name for name in HEADS if name != "cond-sigmoid"])
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_marginal_is_the_probability_of_the_label(name, tree, seed):
+    head, hand = build_head(name, tree), ByHand(tree)
+    supervised = supervise(head, "marginal")
+    labels = torch.arange(len(tree))
+    logits = logits_for(head, len(tree), seed)
+    losses = supervised.sample_losses(logits, labels)
+    for row, theta in enumerate(logits.tolist()):
+        assert losses[row].exp().item() == pytest.approx(1 / hand.probs(name, theta)[row], rel=1e-6)
+    torch.testing.assert_close(Head.marginal_losses(head, logits, labels), losses)
+    torch.testing.assert_close(supervised.loss(logits, labels), losses.mean())
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_full_knowledge_is_leaf_cross_entropy(name, tree, seed):
+    head = build_head(name, tree)
+    supervised = supervise(head, "projection", known=np.ones(len(tree), dtype=bool))
+    labels = torch.tensor(tree.leaves.astype(np.int64))
+    logits = logits_for(head, len(labels), seed)
+    torch.testing.assert_close(
+        supervised.sample_losses(logits, labels), head.sample_losses(logits, labels)
+    )
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_the_possible_labels_of_a_client_sum_to_one(name, tree, seed):
+    head = build_head(name, tree)
+    supervised = supervise(head, "projection", known=random_knowledge(tree, seed))
+    possible = (~supervised.projection.empty).nonzero()[:, 0]
+    logits = logits_for(head, 1, seed).expand(len(possible), -1)
+    total = (-supervised.sample_losses(logits, possible)).exp().sum()
+    assert total.item() == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.3]))
+def test_a_label_that_stands_for_all_leaves_teaches_nothing(name, tree, seed, laziness):
+    known = np.zeros(len(tree), dtype=bool)
+    known[0] = True
+    head = build_head(name, tree)
+    logits = logits_for(head, 3, seed, 10.0, torch.float32).requires_grad_()
+    supervised = supervise(head, "projection", known=known, laziness=laziness)
+    loss = supervised.loss(logits, torch.zeros(3, dtype=torch.int64))
+    loss.backward()
+    assert loss.item() == 0.0
+    assert (logits.grad == 0).all()
+
+
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.2]))
+def test_cond_softmax_is_the_sum_of_its_branches(tree, seed, laziness):
+    known = random_knowledge(tree, seed)
+    head = CondSoftmax(tree)
+    labels = torch.arange(len(tree))
+    logits = logits_for(head, len(tree), seed)
+    for supervision in ("paper", "projection"):
+        total = torch.zeros(len(tree), dtype=torch.float64)
+        for branch in tree.internal.tolist():
+            indices, targets = branch_dataset(tree, labels, branch, supervision, known)
+            of_branch = logits[indices][:, tree.children(branch) - 1]
+            unknown = unknown_children(tree, branch, known)
+            total[indices] += branch_losses(of_branch, targets, unknown, laziness)
+        lazy = laziness if supervision == "projection" else 0.0
+        supervised = supervise(head, supervision, known=known, laziness=lazy)
+        torch.testing.assert_close(quiet_losses(supervised, logits, labels), total)
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+@QUICK
+@given(tree=trees(30, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.2]))
+def test_large_logits(name, tree, seed, laziness):
+    head = build_head(name, tree)
+    supervised = supervise(
+        head, "projection", known=random_knowledge(tree, seed), laziness=laziness
+    )
+    labels = torch.arange(len(tree))
+    logits = logits_for(head, len(tree), seed, 1e4, torch.float32).requires_grad_()
+    losses = quiet_losses(supervised, logits, labels)
+    losses.sum().backward()
+    assert losses.isfinite().all()
+    assert (losses >= 0).all()
+    assert logits.grad.isfinite().all()
+
+
+TREE = Taxonomy.from_edges([("r", "a"), ("r", "b"), ("a", "a1"), ("a", "a2")])
+
+
+def test_a_label_worked_out_by_hand():
+    """The client knows a1 but not a2: its label a can only mean a2, and says "not a1"."""
+    known = np.array([node in ("r", "a", "a1", "b") for node in TREE.ids])
+    head = build_head("flat-softmax", TREE)
+    probs = {"a1": 0.5, "a2": 0.2, "b": 0.3}
+    logits = torch.tensor([[probs[TREE.ids[leaf]] for leaf in TREE.leaves]]).log()
+    label = torch.tensor([TREE.index("a")])
+
+    def likelihood(supervision, **options):
+        return supervise(head, supervision, **options).loss(logits, label).neg().exp().item()
+
+    assert likelihood("projection", known=known) == pytest.approx(0.2)
+    assert likelihood("marginal") == pytest.approx(0.7)
+    assert likelihood("projection", known=known, laziness=0.1) == pytest.approx(0.9 * 0.2 + 0.07)
+    assert supervise(head).loss(logits, label) == 0.0
+    assert not supervise(head).enters(label).any()
+
+
+def test_an_impossible_label_warns_once():
+    head = build_head("cond-softmax", TREE)
+    supervised = supervise(head, "projection", known=np.ones(len(TREE), dtype=bool))
+    logits, label = logits_for(head, 1, 0), torch.tensor([TREE.index("a")])
+    with pytest.warns(UserWarning, match="label 'a' stands for no leaf") as caught:
+        first = supervised.loss(logits, label)
+        second = supervised.loss(logits, label)
+    assert len(caught) == 1
+    torch.testing.assert_close(first, supervise(head, "marginal").loss(logits, label))
+    assert torch.equal(first, second)
+
+
+KNOWN = np.ones(len(TREE), dtype=bool)
+OPEN = np.array([node != "a" for node in TREE.ids])
+HEADLESS = np.array([node != "r" for node in TREE.ids])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("flat-softmax", {"supervision": "full"}, "no supervision 'full'; choose one of paper,"),
+        ("cond-sigmoid", {"supervision": "marginal"}, "cond-sigmoid: it would have no negatives"),
+        ("cond-sigmoid", {"supervision": "projection", "known": KNOWN}, "has no meaning for cond-"),
+        ("softmax-margin", {"supervision": "projection", "known": KNOWN}, "probability of their"),
+        ("softmax-descendant", {"supervision": "projection", "known": KNOWN}, "choose paper or ma"),
+        ("flat-softmax", {"supervision": "projection"}, "give the mask `known`"),
+        ("flat-softmax", {"laziness": 0.1}, "laziness 0.1 has no meaning for supervision 'paper'"),
+        (
+            "flat-softmax",
+            {"supervision": "projection", "known": KNOWN, "laziness": 1.5},
+            "from 0 to 1, not 1.5",
+        ),
+        ("flat-softmax", {"supervision": "projection", "known": KNOWN[1:]}, "over the 5 nodes"),
+        ("flat-softmax", {"supervision": "projection", "known": KNOWN * 1.0}, "array of float64"),
+        ("flat-softmax", {"supervision": "projection", "known": OPEN}, "'a1' is known but its par"),
+        ("flat-softmax", {"supervision": "projection", "known": HEADLESS}, "root must be known"),
+    ],
+)
+def test_combinations_without_meaning_are_refused(name, options, message):
+    with pytest.raises(HeadError, match=message) as refusal:
+        supervise(build_head(name, TREE), **options)
+    assert "\n" not in str(refusal.value)
