@@ -50,7 +50,13 @@ def test_labels_by_id_or_unique_name_at_any_depth(site):
         header="path,label,client,annotator,split",
     )
     data = load_dataset("folder", root=site, size=8)
-    assert [data.taxonomy.ids[label] for label in data.labels] == ["n1", "bird", "n4", "thing", "toy"]
+    assert [data.taxonomy.ids[label] for label in data.labels] == [
+        "n1",
+        "bird",
+        "n4",
+        "thing",
+        "toy",
+    ]
     assert data.split_names == ("train", "validation", "test")
     assert data.splits.tolist() == [0, 0, 2, 1, 0]
     assert data.client_names == ("north", "south")
@@ -72,7 +78,7 @@ def test_without_the_columns_all_is_training_data_of_nobody(site):
 
 MISTAKES = {  # rows -> what the error says; every one names the file and the line
     "unknown label": (["pictures/0.png,n1", "pictures/1.png,robbin"],
-                      r"images\.csv, line 3: the label 'robbin' is no node .* did you mean 'robin'"),
+                      r"images\.csv, line 3: the label 'robbin' is no .* did you mean 'robin'"),
     "ambiguous name": (["pictures/0.png,kite"],
                        r"images\.csv, line 2: several nodes are named 'kite'; .* ids n1, n5"),
     "missing image": (["pictures/0.png,n1", "pictures/7.png,n1", "pictures/8.png,n1"],
