@@ -23,3 +23,7 @@ class NetError(FedgrainError):
 
 class PredictionError(FedgrainError):
     """A prediction rule, or the nodes to be scored, cannot be used."""
+
+
+class DataError(FedgrainError):
+    """Images, labels, a manifest or an archive are missing or not usable."""

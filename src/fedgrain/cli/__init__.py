@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from fedgrain import __version__
-from fedgrain.cli import knowledge, taxonomy
+from fedgrain.cli import data, knowledge, taxonomy
 from fedgrain.errors import FedgrainError
 
-COMMANDS = (taxonomy, knowledge)
+COMMANDS = (taxonomy, knowledge, data)
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,0 +1,144 @@
+"""``fedgrain data``: get the benchmarks, list what is found where, show a data set."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedgrain.cli.arguments import add_json, print_json
+
+if TYPE_CHECKING:
+    from fedgrain.data import LabelledImages
+
+DOWNLOADABLE = ("cifar100", "tiny-imagenet")
+OPTIONS = ("size", "per_class", "seed", "manifest", "taxonomy", "max_unreadable")
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "data",
+        help="get, list and show data sets",
+        description="Data sets are searched in the directory FEDGRAIN_DATA names, then in the "
+        "cache directory (FEDGRAIN_CACHE, or the user's), unpacked or as archives.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    get = actions.add_parser("get", help="download a benchmark from its official address")
+    get.add_argument("dataset", choices=DOWNLOADABLE)
+    get.set_defaults(run=run_get)
+    listing = actions.add_parser("list", help="say which data sets are found where")
+    add_json(listing)
+    listing.set_defaults(run=run_list)
+    add_show(actions)
+
+
+def add_show(actions: Any) -> None:
+    """Add ``fedgrain data show``."""
+    show = actions.add_parser("show", help="print counts, size and classes; draw contact sheets")
+    show.add_argument(
+        "--dataset",
+        required=True,
+        metavar="NAME",
+        help="glyphs, cifar100, tiny-imagenet, imagenet, folder, or a function of yours as "
+        "module:callable",
+    )
+    show.add_argument("--root", type=Path, metavar="DIR", help="where its files lie")
+    show.add_argument("--size", type=int, help="side of the images (imagenet 224, folder 64)")
+    show.add_argument(
+        "--per-class", type=int, metavar="N", help="imagenet: training images a class"
+    )
+    show.add_argument("--seed", type=int, help="of the sample (imagenet) or the drawing (glyphs)")
+    show.add_argument("--manifest", type=Path, metavar="CSV", help="folder: if not images.csv")
+    show.add_argument("--taxonomy", type=Path, metavar="CSV", help="folder: if not taxonomy.csv")
+    show.add_argument(
+        "--max-unreadable", type=float, metavar="SHARE", help="of images to skip (default 0.01)"
+    )
+    show.add_argument(
+        "--out", type=Path, metavar="DIR", help="draw a contact sheet per branch of the taxonomy"
+    )
+    add_json(show)
+    show.set_defaults(run=run_show)
+
+
+def run_get(args: argparse.Namespace) -> None:
+    """Download and unpack."""
+    from fedgrain.data.download import get
+
+    print(f"{args.dataset} is in {get(args.dataset)}")
+
+
+def run_list(args: argparse.Namespace) -> None:
+    """Print where each data set is found."""
+    from fedgrain.data.load import LAYOUTS
+    from fedgrain.data.places import data_directories, find_source
+
+    found = {name: find_source(layout) for name, layout in LAYOUTS.items()}
+    searched = [str(place) for place in data_directories()]
+    if args.json:
+        places = {name: None if path is None else str(path) for name, path in found.items()}
+        print_json({"searched": searched, "found": {"glyphs": "built in", **places}})
+        return
+    print(f"searched: {', then '.join(searched)}")
+    print(f"{'glyphs':<15}built in")
+    for name, path in found.items():
+        hint = f"not found; fedgrain data get {name}" if name in DOWNLOADABLE else "not found"
+        print(f"{name:<15}{hint if path is None else path}")
+
+
+def run_show(args: argparse.Namespace) -> None:
+    """Load, print and draw."""
+    data = load(args)
+    if args.out:
+        from fedgrain.data.contact_sheet import write_contact_sheets
+
+        sheets = write_contact_sheets(data, args.out)
+        print(f"drew {len(sheets)} contact sheets in {args.out}", file=sys.stderr)
+    if args.json:
+        shape = [*data.size, data.channels]
+        classes = len(data.taxonomy.leaves)
+        print_json({"images": data.split_counts, "classes": classes, "shape": shape})
+    else:
+        print(describe(data))
+
+
+def load(args: argparse.Namespace) -> LabelledImages:
+    """Load the data set the arguments ask for; warnings become one line each."""
+    import warnings
+
+    from fedgrain.data import load_dataset
+
+    options = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = load_dataset(args.dataset, root=args.root, **options)
+    for warning in caught:
+        print(f"fedgrain: warning: {warning.message}", file=sys.stderr)
+    return data
+
+
+def describe(data: LabelledImages) -> str:
+    """Lay out counts per split, size, classes and what else is known."""
+    import numpy as np
+
+    tree = data.taxonomy
+    height, width = data.size
+    lines = [f"{data.name}: {len(data):,} images of {height}x{width}, {data.channels} channels"]
+    lines += [f"  {split:<12}{count:>9,}" for split, count in data.split_counts.items()]
+    lines.append(
+        f"{len(tree.leaves)} leaf classes in a tree of {len(tree)} nodes, depth {tree.depth.max()}"
+    )
+    depths, counts = np.unique(tree.depth[data.labels], return_counts=True)
+    lines += [
+        f"  labels at depth {depth}{count:>9,}" for depth, count in zip(depths, counts, strict=True)
+    ]
+    for what, names in (("clients", data.client_names), ("annotators", data.annotator_names)):
+        if names:
+            lines.append(
+                f"{len(names)} {what}: {', '.join(names[:10])}{' ...' * (len(names) > 10)}"
+            )
+    if data.unreadable:
+        lines.append(f"{len(data.unreadable)} unreadable images skipped:")
+        lines += [f"  {text}" for text in data.unreadable]
+    return "\n".join(lines)

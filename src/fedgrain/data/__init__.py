@@ -1,0 +1,20 @@
+"""Images and where they lie: the benchmarks, the user's own, and an embedded set."""
+
+from fedgrain.data.images import LabelledImages, Normalisation
+from fedgrain.data.load import load_dataset
+from fedgrain.data.partition import (
+    partition_dirichlet,
+    partition_given,
+    partition_iid,
+    split_validation,
+)
+
+__all__ = [
+    "LabelledImages",
+    "Normalisation",
+    "load_dataset",
+    "partition_dirichlet",
+    "partition_given",
+    "partition_iid",
+    "split_validation",
+]

@@ -1,0 +1,227 @@
+"""From image files to one array on disk, on all cores.
+
+Workers write straight into the memory-mapped array, so neither pixels nor the array travel between
+processes and 500,000 images at 224 need no more memory than a handful.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+from tqdm import tqdm
+
+from fedgrain.data.cache import Stored, create_images, load_or_build
+from fedgrain.errors import DataError
+
+MAX_UNREADABLE = 0.01  # default share of files that may be unreadable and are skipped
+BLOCK = 128  # images per task
+FEW = 1000  # below this, starting processes takes longer than decoding
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Files to decode with their class numbers and splits, in the order of the array."""
+
+    paths: Sequence[str]
+    labels: NDArray[np.int32]  # [images]
+    splits: NDArray[np.int8]  # [images]
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How to decode: to which size, with how many processes, what to tolerate."""
+
+    size: int
+    max_unreadable: float = MAX_UNREADABLE
+    workers: int | None = None
+    progress: bool | None = None  # None: only where standard error is a terminal
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size <= 4096:
+            raise DataError(f"the image size must lie between 1 and 4096, not {self.size}")
+        if not 0 <= self.max_unreadable <= 1:
+            raise DataError(f"max_unreadable is a share from 0 to 1, not {self.max_unreadable}")
+
+
+def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
+    """Decode an image to RGB [size, size, 3]: upright by EXIF, shorter side resized, centre crop.
+
+    Greyscale, palette and CMYK become RGB, 16-bit grey keeps its upper 8 bits, and what is
+    transparent shows white.
+    """
+    with _bombs_are_errors(), Image.open(path) as image:
+        upright = _as_rgb(ImageOps.exif_transpose(image))
+        if upright.size != (size, size):
+            width, height = upright.size
+            side = min(width, height)
+            left, top = (width - side) / 2, (height - side) / 2
+            upright = upright.resize(
+                (size, size), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side)
+            )
+        return np.asarray(upright, dtype=np.uint8)
+
+
+def _as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if image.mode == "I" or image.mode.startswith("I;16"):
+        grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255)
+        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        layer = image.convert("RGBA")
+        paper = Image.new("RGBA", layer.size, (255, 255, 255, 255))
+        return Image.alpha_composite(paper, layer).convert("RGB")
+    return image.convert("RGB")
+
+
+@contextmanager
+def _bombs_are_errors() -> Iterator[None]:
+    """Refuse what Pillow only warns of: a picture of more than 89 million pixels.
+
+    Its other warnings, such as a damaged EXIF block, would come once per image.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
+def decode_files(paths: Sequence[str], target: Path, decoding: Decoding) -> dict[int, str]:
+    """Decode files into the rows of the array ``target``; return the rows that failed and why."""
+    blocks = [
+        (str(target), start, list(paths[start : start + BLOCK]), decoding.size)
+        for start in range(0, len(paths), BLOCK)
+    ]
+    bar = tqdm(
+        total=len(paths),
+        desc="decoding",
+        unit=" images",
+        disable=None if decoding.progress is None else not decoding.progress,
+    )
+    failures: dict[int, str] = {}
+    with bar, _mapper(len(paths), decoding.workers) as mapper:
+        for block, failed in zip(blocks, mapper(_decode_block, blocks), strict=True):
+            failures.update(failed)
+            bar.update(len(block[2]))
+    return failures
+
+
+@contextmanager
+def _mapper(count: int, workers: int | None) -> Iterator[Any]:
+    """Yield a ``map``: over processes on all cores, or in this process when there is little to do.
+
+    Processes are spawned: forking a process that runs threads (torch has some) may hang.
+    """
+    if workers is None:
+        usable = getattr(os, "sched_getaffinity", None)
+        workers = len(usable(0)) if usable else os.cpu_count() or 1
+    if workers == 1 or count < FEW:
+        yield map
+        return
+    context = multiprocessing.get_context("spawn")
+    try:
+        pool = ProcessPoolExecutor(workers, context, initializer=_leave_interrupts_to_the_parent)
+        try:
+            yield pool.map
+        finally:
+            pool.shutdown(cancel_futures=True)
+    except BrokenProcessPool:
+        raise DataError(
+            "a decoding process ended unexpectedly; in a script of yours, call fedgrain below "
+            "`if __name__ == '__main__':`, otherwise try workers=1 to see why"
+        ) from None
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _decode_block(task: tuple[str, int, list[str], int]) -> dict[int, str]:
+    target, start, paths, size = task
+    rows = np.load(target, mmap_mode="r+")
+    failures: dict[int, str] = {}
+    for row, path in enumerate(paths, start):
+        try:
+            rows[row] = decode_image(path, size)
+        except Exception as error:  # decoders raise anything on damaged files
+            failures[row] = str(error).replace(path, "").strip() or type(error).__name__
+    return failures
+
+
+def load_or_decode(
+    key: dict[str, Any], listing: Callable[[], Listing], decoding: Decoding
+) -> Stored:
+    """Return decoded images from the cache, decoding the first time; warn of what was skipped.
+
+    ``listing()`` is called only when the cache has no entry for ``key`` and the size.
+    """
+
+    def build(folder: Path) -> dict[str, Any]:
+        return _build(folder, listing(), decoding)
+
+    stored = load_or_build({**key, "size": decoding.size}, build)
+    _check_share(stored.about, decoding.max_unreadable)
+    for text in stored.about["warnings"]:
+        warnings.warn(text, stacklevel=3)
+    return stored
+
+
+def _build(folder: Path, listing: Listing, decoding: Decoding) -> dict[str, Any]:
+    count = len(listing.paths)
+    path = create_images(folder, count, decoding.size)
+    failures = decode_files(listing.paths, path, decoding)
+    listed: list[Any] = [
+        [row, f"{listing.paths[row]} ({failures[row]})"] for row in sorted(failures)
+    ]
+    about: dict[str, Any] = {"count": count, "unreadable": listed, "warnings": listing.warnings}
+    _check_share(about, decoding.max_unreadable)
+    kept = np.setdiff1d(np.arange(count), np.array(sorted(failures), dtype=np.int64))
+    if listed:
+        shown = "; ".join(text for _, text in listed[:5])
+        more = f"; and {len(listed) - 5} more" if len(listed) > 5 else ""
+        about["warnings"] = [
+            *listing.warnings,
+            f"{len(listed)} of {count} images cannot be read and were skipped: {shown}{more}",
+        ]
+        _keep_rows(path, kept)
+    np.save(folder / "labels.npy", listing.labels[kept])
+    np.save(folder / "splits.npy", listing.splits[kept])
+    return about
+
+
+def _check_share(about: dict[str, Any], max_unreadable: float) -> None:
+    bad, count = about["unreadable"], about["count"]
+    if len(bad) > max_unreadable * count or (bad and len(bad) == count):
+        shown = "; ".join(text for _, text in bad[:10])
+        more = f"; and {len(bad) - 10} more" if len(bad) > 10 else ""
+        raise DataError(
+            f"{len(bad)} of {count} images cannot be read, more than the allowed share of "
+            f"{max_unreadable:g}: {shown}{more}; mend or remove them, or raise max_unreadable"
+        )
+
+
+def _keep_rows(path: Path, kept: NDArray[np.int64]) -> None:
+    """Rewrite the array without the rows that failed, a block at a time."""
+    everything = np.load(path, mmap_mode="r")
+    smaller = path.with_suffix(".kept")
+    rows = np.lib.format.open_memmap(
+        smaller, mode="w+", dtype=np.uint8, shape=(len(kept), *everything.shape[1:])
+    )
+    for start in range(0, len(kept), 1024):
+        rows[start : start + 1024] = everything[kept[start : start + 1024]]
+    rows.flush()
+    smaller.replace(path)

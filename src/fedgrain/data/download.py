@@ -1,0 +1,110 @@
+"""``fedgrain data get``: the official archives, checked, unpacked whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pooch
+
+from fedgrain.data import cifar100, tiny_imagenet
+from fedgrain.data.archives import unpack
+from fedgrain.data.cache import only_one
+from fedgrain.data.places import Layout, cache_directory
+from fedgrain.errors import DataError
+
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Official:
+    """Where a data set is published and how its archive is recognised."""
+
+    layout: Layout
+    site: str
+    md5: str
+
+    @property
+    def url(self) -> str:
+        """The address; ``FEDGRAIN_MIRROR`` replaces the site, the checksum stays."""
+        site = os.environ.get("FEDGRAIN_MIRROR") or self.site
+        return f"{site.rstrip('/')}/{self.layout.official}"
+
+
+OFFICIAL = {
+    "cifar100": Official(
+        cifar100.LAYOUT, "https://www.cs.toronto.edu/~kriz", "eb9058c3a382ffc7106e4002c42a8d85"
+    ),
+    "tiny-imagenet": Official(
+        tiny_imagenet.LAYOUT, "http://cs231n.stanford.edu", "90528d7ca1a48142e341f4ef8d21d0de"
+    ),
+}
+
+
+def get(dataset: str, *, progress: bool | None = None) -> Path:
+    """Download a data set into the cache directory and unpack it; return the unpacked folder.
+
+    ``progress`` None shows a bar only where standard error is a terminal.
+    """
+    if dataset not in OFFICIAL:
+        raise DataError(
+            f"{dataset!r} cannot be downloaded; fedgrain gets {' and '.join(OFFICIAL)} only"
+        )
+    official = OFFICIAL[dataset]
+    folder = cache_directory() / official.layout.folders[0]
+    shown = sys.stderr.isatty() if progress is None else progress
+    with only_one(folder):
+        if not (folder.is_dir() and official.layout.recognises(folder)):
+            archive = _fetch(official, folder.parent, shown)
+            _unpack_into(archive, folder, official.layout)
+            archive.unlink()
+    return folder
+
+
+def _fetch(official: Official, cache: Path, progress: bool) -> Path:
+    """Download with a checksum; pooch writes aside and renames only what is whole and right."""
+    name = official.layout.official
+    pooch.get_logger().setLevel("WARNING")  # it announces every attempt
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            downloader = pooch.HTTPDownloader(progressbar=progress, timeout=60)
+            found = pooch.retrieve(
+                official.url, f"md5:{official.md5}", name, cache, downloader=downloader
+            )
+            return Path(found)
+        except OSError as error:  # everything that goes wrong on the way
+            failure = DataError(
+                f"{official.url} cannot be downloaded ({_reason(error)}); put {name}, got "
+                f"elsewhere, into {cache} or the directory FEDGRAIN_DATA names"
+            )
+        except ValueError:  # pooch's word for a wrong checksum
+            failure = DataError(
+                f"{official.url}: what arrived does not have the official md5 {official.md5} "
+                f"({attempt} attempts); nothing was kept: try again later, or put {name}, got "
+                f"elsewhere, into {cache}"
+            )
+    raise failure
+
+
+def _reason(error: OSError) -> str:
+    plain = {
+        "ConnectionError": "no connection",
+        "ConnectTimeout": "no answer",
+        "ReadTimeout": "no answer",
+        "ChunkedEncodingError": "the transfer broke off",
+    }
+    return plain.get(type(error).__name__, str(error))
+
+
+def _unpack_into(archive: Path, folder: Path, layout: Layout) -> None:
+    """Unpack aside; the folder appears under its official name when it is complete."""
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as aside:
+        content = Path(aside) / "content"
+        unpack(archive, content)
+        inside = content / folder.name
+        if not layout.recognises(inside):
+            raise DataError(f"{archive}: does not hold {folder.name} in its official layout")
+        inside.rename(folder)

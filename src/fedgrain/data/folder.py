@@ -1,0 +1,150 @@
+"""The user's own images: a manifest beside a taxonomy CSV, or class folders."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, load_or_decode
+from fedgrain.data.images import LabelledImages
+from fedgrain.data.manifest import SPLITS, Labels, Rows, read_manifest
+from fedgrain.errors import DataError
+from fedgrain.taxonomy.formats import read_csv
+from fedgrain.taxonomy.tree import Taxonomy
+
+MANIFEST, TREE = "images.csv", "taxonomy.csv"
+ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+SPLIT_FOLDERS = {**{name: name for name in SPLITS}, "val": "validation"}
+
+
+def load_folder(
+    root: str | Path | None = None,
+    *,
+    manifest: str | Path | None = None,
+    taxonomy: Taxonomy | str | Path | None = None,
+    size: int = 64,
+    max_unreadable: float = MAX_UNREADABLE,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> LabelledImages:
+    """Load the images of a folder with labels at any depth of the user's tree.
+
+    ``manifest`` is ``images.csv`` in the folder unless given; without one, class folders are read:
+    ``<label>/...`` or ``<split>/<label>/...``. ``taxonomy`` is ``taxonomy.csv`` in the folder
+    unless given. The tree stays as it is: to coarsen it, pass the coarse tree to
+    ``LabelledImages.in_taxonomy``. Images become squares of ``size``; up to a share of
+    ``max_unreadable`` of them may be unreadable and are skipped with a warning.
+    """
+    if root is None and manifest is None:
+        raise DataError("a folder of images needs its place: give root (--root DIR)")
+    folder = Path(root) if root is not None else Path(str(manifest)).parent
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such folder")
+    tree = taxonomy if isinstance(taxonomy, Taxonomy) else _read_tree(folder, taxonomy)
+    listed = Path(manifest) if manifest is not None else folder / MANIFEST
+    by_manifest = manifest is not None or listed.is_file()
+    rows = read_manifest(listed, tree) if by_manifest else read_class_folders(folder, tree)
+    key = {"dataset": "folder", "source": _identity(rows)}
+    numbers = np.arange(len(rows.paths), dtype=np.int32)
+    listing = Listing([str(path) for path in rows.paths], numbers, np.zeros(len(numbers), np.int8))
+    stored = load_or_decode(key, lambda: listing, Decoding(size, max_unreadable, workers, progress))
+    kept = stored.labels  # the cache holds pixels and row numbers: a label may change in between
+    splits, split_names = _numbered([rows.splits[row] for row in kept], SPLITS)
+    clients, client_names = _numbered_or_none(rows.clients, kept)
+    annotators, annotator_names = _numbered_or_none(rows.annotators, kept)
+    return LabelledImages(
+        name=folder.resolve().name,
+        images=stored.images,
+        labels=rows.labels[kept],
+        taxonomy=tree,
+        splits=splits.astype(np.int8),
+        split_names=split_names,
+        clients=clients,
+        client_names=client_names,
+        annotators=annotators,
+        annotator_names=annotator_names,
+        unreadable=stored.unreadable,
+    )
+
+
+def read_class_folders(folder: Path, taxonomy: Taxonomy) -> Rows:
+    """List the images of class folders; a folder's name is the id or unique name of a node."""
+    labels = Labels(taxonomy)
+    tops = _folders_in(folder)
+    by_split = bool(tops) and all(top.name in SPLIT_FOLDERS for top in tops)
+    paths: list[Path] = []
+    nodes: list[int] = []
+    splits: list[str] = []
+    for parent in tops if by_split else [folder]:
+        split = SPLIT_FOLDERS[parent.name] if by_split else "train"
+        for class_folder in _folders_in(parent):
+            node = labels.find(class_folder.name, str(class_folder))
+            found = sorted(
+                path for path in class_folder.rglob("*") if path.suffix.lower() in ENDINGS
+            )
+            paths += found
+            nodes += [node] * len(found)
+            splits += [split] * len(found)
+    if not paths:
+        raise DataError(
+            f"{folder}: found neither {MANIFEST} nor class folders with images; see docs/data.md"
+        )
+    where = tuple(str(path.parent) for path in paths)
+    return Rows(tuple(paths), where, np.array(nodes, np.int32), tuple(splits))
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    inside = sorted(folder.iterdir())
+    return [path for path in inside if path.is_dir() and not path.name.startswith(".")]
+
+
+def _read_tree(folder: Path, path: str | Path | None) -> Taxonomy:
+    chosen = folder / TREE if path is None else Path(path)
+    if not chosen.is_file():
+        raise DataError(
+            f"{chosen}: there is no such taxonomy; write your tree there, a CSV file with the "
+            "header parent,child[,name]"
+        )
+    return read_csv(chosen)
+
+
+def _identity(rows: Rows) -> str:
+    """Digest path, size and time of every image; a missing one is an error with its line."""
+    digest = hashlib.sha256()
+    missing: list[int] = []
+    for number, path in enumerate(rows.paths):
+        try:
+            state = os.stat(path)  # noqa: PTH116 - half the time of Path.stat on many files
+        except OSError:
+            missing.append(number)
+            continue
+        digest.update(f"{path.absolute()}|{state.st_size}|{state.st_mtime_ns}\n".encode())
+    if missing:
+        first = missing[0]
+        more = f" (nor are {len(missing) - 1} more images)" if len(missing) > 1 else ""
+        raise DataError(
+            f"{rows.where[first]}: the image {str(rows.paths[first])!r} is not there{more}; "
+            "paths start at the manifest's folder"
+        )
+    return digest.hexdigest()
+
+
+def _numbered(
+    values: Sequence[str], order: Sequence[str] | None = None
+) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Give numbers to the values that occur, in order or sorted; an empty one becomes -1."""
+    present = set(values)  # only membership is asked
+    names = tuple(n for n in (order or sorted(present)) if n in present and n)
+    number_of = {name: number for number, name in enumerate(names)}
+    return np.array([number_of.get(value, -1) for value in values], np.int32), names
+
+
+def _numbered_or_none(
+    values: Sequence[str] | None, kept: NDArray[np.int32]
+) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
+    return (None, ()) if values is None else _numbered([values[row] for row in kept])
