@@ -30,7 +30,8 @@ def add_to(commands: Any) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="write full.csv and coarse.csv (edges), full.json and coarse.json there",
+        help="write both trees there: full.csv and coarse.csv (edges), full.json and coarse.json "
+        "(everything), and a picture of each as SVG and PNG",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -130,19 +131,13 @@ def max_children_of(args: argparse.Namespace) -> int:
 
 def run(args: argparse.Namespace) -> None:
     """Build, coarsen, write and print."""
-    from fedgrain.taxonomy import coarsen, write_csv, write_json
+    from fedgrain.taxonomy import coarsen
 
     full = load_full(args)
     coarsening = coarsen(full, max_children_of(args), args.singletons)
     trees = {"full": full, "coarse": coarsening.taxonomy}
     if args.out:
-        for name, tree in trees.items():
-            write_csv(tree, args.out / f"{name}.csv")
-            write_json(tree, args.out / f"{name}.json")
-        print(
-            f"wrote {', '.join(f'{n}.csv and {n}.json' for n in trees)} to {args.out}",
-            file=sys.stderr,
-        )
+        write(trees, args.out)
     rows: dict[str, dict[str, Any]] = {
         name: dict(tree.properties()) for name, tree in trees.items()
     }
@@ -151,6 +146,18 @@ def run(args: argparse.Namespace) -> None:
         print_json(rows)
     else:
         print(table(full.names[0], rows))
+
+
+def write(trees: dict[str, Taxonomy], folder: Path) -> None:
+    """Write each tree as edges, in full and as a picture."""
+    from fedgrain.report.radial_tree import draw_radial_tree
+    from fedgrain.taxonomy import write_csv, write_json
+
+    for name, tree in trees.items():
+        write_csv(tree, folder / f"{name}.csv")
+        write_json(tree, folder / f"{name}.json")
+        draw_radial_tree(tree, folder / name)
+    print(f"wrote {', '.join(trees)} as .csv, .json, .svg and .png to {folder}", file=sys.stderr)
 
 
 def table(root_name: str, rows: dict[str, dict[str, Any]]) -> str:
