@@ -41,6 +41,9 @@ def add_to(commands: Any) -> None:
         metavar="N",
         help="processes that train clients; auto (default) is one per core; same result for all",
     )
+    parser.add_argument(
+        "--device", default="auto", metavar="NAME", help="cpu, cuda or auto (default: auto)"
+    )
     add_json(parser)
     for setting in fields(Config):
         kind = str(setting.type).removesuffix(" | None")
@@ -82,7 +85,9 @@ def run(args: argparse.Namespace) -> None:
     progress = progress_bar(config)
     finished = (folder / "result.json").exists()
     try:
-        result = run_experiment(config, folder, [progress], workers=args.workers)
+        result = run_experiment(
+            config, folder, [progress], workers=args.workers, device=args.device
+        )
     except KeyboardInterrupt:
         progress.close()
         print(f"\n{how_to_go_on(folder)}", file=sys.stderr)

@@ -32,6 +32,7 @@ from fedgrain.federated.fedbdft import FedBdftState
 from fedgrain.federated.local_engine import LocalEngine
 from fedgrain.federated.plan import joining
 from fedgrain.federated.sharing import shared
+from fedgrain.heads import build_head
 
 
 class Callback:
@@ -53,12 +54,14 @@ def run(
     callbacks: Sequence[Callback] = (),
     *,
     workers: int | str = "auto",
+    device: str = "auto",
 ) -> Result:
     """Train and test as the config says.
 
     With a ``folder`` the run is kept there, and resumed if it was interrupted; a finished one is
     returned as it is. Without, nothing is written. ``workers`` is the number of processes that
-    train clients, or "auto" for one per core; it does not change the result.
+    train clients, or "auto" for one per core; it does not change the result. ``device`` is "cpu",
+    "cuda" or "auto"; on CUDA results are close, not equal, to the bit.
     """
     config = config.complete()
     place = RunFolder(folder) if folder is not None else None
@@ -68,10 +71,10 @@ def run(
             if place.result.exists():
                 return Result(read_json(place.result), load(place.path), place.path)
         prepared = prepare(config)
-        processes = number_of_workers(workers, prepared)
+        processes, device = number_of_workers(workers, prepared), device_named(device)
         if processes > 1:
             prepared = prepared.with_images(shared(prepared.data.images))
-        workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+        workshop = Workshop(prepared.federation, prepared.model, prepared.plan, device)
         if config.algorithm == "fedbdft":
             _ = workshop.branch_nets  # a net that cannot be decoupled is refused now, not later
         with _disk_space(place):
@@ -80,7 +83,7 @@ def run(
             with engine_of(workshop, processes, config.client_time_limit) as engine:
                 progress = _train(prepared, workshop, engine, place, callbacks)
             state = _best_state(progress)
-            model = _trained_model(prepared, workshop, progress, state)
+            model = _trained_model(prepared, progress, state)
             values = result_values(config, prepared, workshop, progress)
             if place:
                 model.save(place, state)
@@ -91,13 +94,17 @@ def run(
 
 
 def resume(
-    folder: str | Path, callbacks: Sequence[Callback] = (), *, workers: int | str = "auto"
+    folder: str | Path,
+    callbacks: Sequence[Callback] = (),
+    *,
+    workers: int | str = "auto",
+    device: str = "auto",
 ) -> Result:
     """Go on with the run in a folder."""
     place = RunFolder(folder)
     if not place.config.exists():
         raise RunError(f"{folder}: no run here (there is no {place.config.name})")
-    return run(read_config(place.config), folder, callbacks, workers=workers)
+    return run(read_config(place.config), folder, callbacks, workers=workers, device=device)
 
 
 @contextmanager
@@ -139,6 +146,19 @@ def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
     if prepared.algorithm == "fedbdft":  # all branches of a cycle are trained side by side
         pairs *= len(prepared.federation.taxonomy.internal)
     return min(count, pairs)
+
+
+def device_named(wanted: str) -> str:
+    """Return the device to train on; "auto" is CUDA where there is one."""
+    there = torch.cuda.is_available()
+    if wanted == "auto":
+        return "cuda" if there else "cpu"
+    kind = wanted.partition(":")[0]
+    if kind not in ("cpu", "cuda"):
+        raise ConfigError(f"device {wanted!r} does not exist; choose cpu, cuda or auto")
+    if kind == "cuda" and not there:
+        raise ConfigError("device cuda was asked for, but torch finds none; choose cpu or auto")
+    return wanted
 
 
 @contextmanager
@@ -220,12 +240,11 @@ def _best_state(progress: Progress) -> State:
     }
 
 
-def _trained_model(
-    prepared: Prepared, workshop: Workshop, progress: Progress, state: State
-) -> TrainedModel:
+def _trained_model(prepared: Prepared, progress: Progress, state: State) -> TrainedModel:
     federation, names = prepared.federation, prepared.model
     branches = isinstance(progress.state, FedBdftState)
     shape = federation.source.shape
+    head = build_head(names.head, federation.taxonomy)  # the workshop's may be on another device
     return TrainedModel(
         taxonomy=federation.taxonomy,
         full_taxonomy=federation.full_taxonomy,
@@ -233,6 +252,6 @@ def _trained_model(
         image_shape=shape,
         net_name=names.net,
         head_name=names.head,
-        head=workshop.head,
-        net=model_net(names.net, workshop.head, shape, state, branches=branches),
+        head=head,
+        net=model_net(names.net, head, shape, state, branches=branches),
     )

@@ -35,7 +35,9 @@ class LocalEngine(SequentialEngine):
         source = workshop.federation.source
         nothing = np.empty((0, *source.shape), np.uint8)
         federation = replace(workshop.federation, source=replace(source, images=nothing))
-        recipe = Recipe(federation, handle(source.images), workshop.model, workshop.plan)
+        recipe = Recipe(
+            federation, handle(source.images), workshop.model, workshop.plan, str(workshop.device)
+        )
         self._time_limit = time_limit
         self._workers = workers
         self._pool = Pool(pickle.dumps(recipe, protocol=5), workers)

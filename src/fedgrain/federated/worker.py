@@ -34,11 +34,12 @@ class Recipe:
     images: MappedImages
     model: Model
     plan: Plan
+    device: str
 
     def workshop(self) -> Workshop:
         """Build the workshop on the mapped images."""
         source = replace(self.federation.source, images=self.images.open())
-        return Workshop(replace(self.federation, source=source), self.model, self.plan)
+        return Workshop(replace(self.federation, source=source), self.model, self.plan, self.device)
 
 
 def serve(connection: Connection) -> None:
