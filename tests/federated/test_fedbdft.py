@@ -94,8 +94,8 @@ def test_only_clients_with_gamma_samples_train_a_branch() -> None:
     state, _ = fedbdft.apply(start(trainer), PLAN, trainer)
     assert [(t.branch, t.client) for t in trainer.tasks] == [
         *((ROOT, 1), (ROOT, 2), (ROOT, 3)),
+        (B, 2),  # longest first: 20 samples here, 18 at most there
         *((A, 1), (A, 3)),
-        (B, 2),
     ]
     half = engine(federation(labels), replace(PLAN, join_ratio=0.5))
     fedbdft.apply(start(half), replace(PLAN, join_ratio=0.5), half)

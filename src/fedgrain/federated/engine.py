@@ -130,14 +130,23 @@ class Gathered:
 
 
 def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> Gathered:
-    """Add updates to the mean as they arrive; a client's weight is the samples in its loss."""
-    gathered = Gathered(RunningAverage(), [], [])
+    """Add updates to the mean as they arrive; a client's weight is the samples in its loss.
+
+    The sum goes in the order of the tasks, the lines in the order of the clients.
+    """
+    average = RunningAverage()
+    told: dict[int, dict[str, Any]] = {}
+    faults: dict[int, dict[str, Any]] = {}
     for task, outcome in outcomes:
-        line: dict[str, Any] = {"client": engine.client_names[task.client]}
+        name = {"client": engine.client_names[task.client]}
         if isinstance(outcome, Fault):
-            gathered.faults.append({**line, "fault": outcome.reason})
+            faults[task.client] = name | {"fault": outcome.reason}
             continue
-        gathered.average.add(outcome.state, outcome.samples)
-        told = {"samples": outcome.samples, "loss": outcome.loss, "steps": outcome.steps}
-        gathered.clients.append(line | told)
-    return gathered
+        average.add(outcome.state, outcome.samples)
+        line = {"samples": outcome.samples, "loss": outcome.loss, "steps": outcome.steps}
+        told[task.client] = name | line
+    return Gathered(average, _by_client(told), _by_client(faults))
+
+
+def _by_client(lines: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [lines[client] for client in sorted(lines)]
