@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedgrain.experiment.config import Config
-    from fedgrain.experiment.run import Callback, Result, resume, run
+    from fedgrain.experiment.result import Result
+    from fedgrain.experiment.run import Callback, resume, run
     from fedgrain.experiment.trained import TrainedModel, load
 
 __version__ = "0.1.0"
@@ -16,7 +17,7 @@ __all__ = ["Callback", "Config", "Result", "TrainedModel", "__version__", "load"
 _HOME = {
     "Callback": "fedgrain.experiment.run",
     "Config": "fedgrain.experiment.config",
-    "Result": "fedgrain.experiment.run",
+    "Result": "fedgrain.experiment.result",
     "TrainedModel": "fedgrain.experiment.trained",
     "load": "fedgrain.experiment.trained",
     "resume": "fedgrain.experiment.run",

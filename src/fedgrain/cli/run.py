@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedgrain.cli.arguments import add_json, print_json
 from fedgrain.experiment.config import Config, read_config
-
-if TYPE_CHECKING:
-    pass
 
 KINDS = {"int": int, "float": float, "str": str}
 
@@ -28,10 +26,20 @@ def add_to(commands: Any) -> None:
         epilog="Example: fedgrain run --dataset glyphs --algorithm fedbdft --out runs/one",
     )
     parser.add_argument(
-        "config", nargs="?", type=Path, help="a config.toml; options go on top of it"
+        "config_file",
+        nargs="?",
+        type=Path,
+        metavar="CONFIG",
+        help="a config.toml; options go on top of it",
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="the run's folder (default: runs/...)"
+    )
+    parser.add_argument(
+        "--workers",
+        default="auto",
+        metavar="N",
+        help="processes that train clients; auto (default) is one per core; same result for all",
     )
     add_json(parser)
     for setting in fields(Config):
@@ -52,30 +60,32 @@ def add_to(commands: Any) -> None:
 
 def config_of(args: argparse.Namespace) -> Config:
     """Return the config file's settings with the options on top."""
-    base = read_config(args.config) if args.config else Config()
-    given = {s.name: getattr(args, s.name) for s in fields(Config) if hasattr(args, s.name)}
-    return base.with_settings(given)
+    given = {s.name: getattr(args, s.name) for s in fields(Config) if s.name in vars(args)}
+    if args.config_file is None:
+        return Config(**given)
+    return read_config(args.config_file, on_top=given)
 
 
 def default_folder(config: Config) -> Path:
     """Return a folder named after what tells runs apart."""
-    parts = (config.dataset, config.algorithm, config.head, config.supervision)
+    parts = (config.dataset, config.algorithm, config.head, config.supervision or "paper")
     name = "-".join(part.replace(":", "-").replace("/", "-") for part in parts)
     return Path("runs") / f"{name}-alpha{config.alpha:g}-seed{config.seed}"
 
 
 def run(args: argparse.Namespace) -> None:
     """Run or resume, and print the result."""
-    config = config_of(args)
+    config = config_of(args).complete()
     folder = args.out or default_folder(config)
     from fedgrain.experiment.run import run as run_experiment
 
     progress = progress_bar(config)
     finished = (folder / "result.json").exists()
     try:
-        result = run_experiment(config, folder, [progress])
+        result = run_experiment(config, folder, [progress], workers=args.workers)
     except KeyboardInterrupt:
-        print(f"\nstopped; the same command goes on from the last round: {folder}", file=sys.stderr)
+        progress.close()
+        print(f"\n{how_to_go_on(folder)}", file=sys.stderr)
         raise
     finally:
         progress.close()
@@ -94,6 +104,14 @@ def run(args: argparse.Namespace) -> None:
     if result.values.get("accuracy") is not None:
         print(f"leaf accuracy  {result.accuracy:.4f}")
     print(f"everything is in {folder}")
+
+
+def how_to_go_on(folder: Path) -> str:
+    """Return what to tell a user who stopped the run."""
+    if not (folder / "config.toml").exists():
+        return "stopped before the first round; nothing was kept"
+    command = shlex.join(["fedgrain", "run", str(folder / "config.toml"), "--out", str(folder)])
+    return f"stopped; go on from the last whole round with: {command}"
 
 
 def progress_bar(config: Config) -> Any:
@@ -127,5 +145,6 @@ def progress_bar(config: Config) -> Any:
         def close(self) -> None:
             if self.bar is not None:
                 self.bar.close()
+                self.bar = None
 
     return Bar()

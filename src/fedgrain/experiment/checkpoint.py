@@ -93,6 +93,8 @@ def read_tensors(path: Path) -> tuple[State, dict[str, str]]:
         return load_file(path), metadata
     except safetensors.SafetensorError as error:
         raise RunError(f"{path}: not a whole safetensors file ({error})") from None
+    except FileNotFoundError:
+        raise RunError(f"{path}: there is no such file; copy the run folder again") from None
 
 
 def _put(tensors: dict[str, Tensor], prefix: str, state: State) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import tomllib
@@ -26,6 +27,7 @@ HEADS = (
 SUPERVISIONS = ("paper", "marginal", "projection")
 KNOWLEDGE = ("relational", "hidden-leaves", "known-paths", "inferred")
 PARTITIONS = ("iid", "dirichlet", "manifest")
+OWN_TREE_MAX_CHILDREN = 10  # of a user's tree, where it is to be coarsened
 
 
 def _setting(default: Any, text: str, choices: tuple[str, ...] = (), own: bool = False) -> Any:
@@ -35,7 +37,10 @@ def _setting(default: Any, text: str, choices: tuple[str, ...] = (), own: bool =
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that decides the result of a run. Unset (None) means the data set's default."""
+    """Everything that decides the result of a run.
+
+    What is unset (None) has a default that depends on other settings: see :meth:`complete`.
+    """
 
     dataset: str = _setting("glyphs", "data set", DATASETS, own=True)
     data_root: str | None = _setting(
@@ -51,7 +56,9 @@ class Config:
     )
     algorithm: str = _setting("fedavg", "training algorithm", ALGORITHMS)
     head: str = _setting("cond-softmax", "head; fedbdft needs cond-softmax", HEADS, own=True)
-    supervision: str = _setting("paper", "how a label at an inner node is read", SUPERVISIONS)
+    supervision: str | None = _setting(
+        None, "how a label at an inner node is read (paper; marginal if inferred)", SUPERVISIONS
+    )
     first_stage_supervision: str | None = _setting(
         None, "fedbdft: supervision of its first stage (default: the same)", SUPERVISIONS
     )
@@ -74,11 +81,11 @@ class Config:
     singletons: str = _setting(
         "cohesive", "coarsening: score of singletons", ("cohesive", "neutral")
     )
-    join_ratio: float | None = _setting(None, "share of clients in a round (0.5, imagenet 0.4)")
+    join_ratio: float | None = _setting(None, "share of clients in a round (0.5; imagenet 0.4)")
     rounds: int = _setting(100, "most rounds of fedavg, and of fedbdft's first stage")
     cycles: int = _setting(20, "fedbdft: most cycles over the branches")
     epochs: int = _setting(1, "local epochs")
-    batch: int | None = _setting(None, "batch size (32, imagenet 128)")
+    batch: int | None = _setting(None, "batch size (32; imagenet 128)")
     lr: float = _setting(0.05, "learning rate")
     branch_lr: float = _setting(0.01, "fedbdft: learning rate of the branches")
     min_branch_samples: int = _setting(
@@ -100,6 +107,9 @@ class Config:
     validation: str = _setting("server", "who validates", ("server", "clients"))
     validation_share: float = _setting(0.2, "share of the training images held out")
     min_clients: int = _setting(1, "updates a round needs to count")
+    client_time_limit: float | None = _setting(
+        None, "seconds after which a client's update is given up (default: never)"
+    )
     seed: int = _setting(47, "everything random derives from it")
 
     def __post_init__(self) -> None:
@@ -122,7 +132,12 @@ class Config:
             )
         if self.first_stage_supervision is not None and self.algorithm != "fedbdft":
             raise ConfigError("first_stage_supervision belongs to the algorithm fedbdft")
-        if self.knowledge in ("relational", "known-paths", "hidden-leaves"):
+        if self.laziness and "projection" not in (self.supervision, self.first_stage_supervision):
+            raise ConfigError(
+                f"laziness is {self.laziness}, but only supervision projection has one"
+            )
+        generated = self.knowledge in ("relational", "known-paths", "hidden-leaves")
+        if generated and self.partition != "manifest":  # which brings its own number of clients
             highest = 1 - 1 / self.clients
             if self.alpha > highest + 1e-9:
                 raise ConfigError(
@@ -130,59 +145,77 @@ class Config:
                     f"and {highest:g}: every leaf class must be known to someone"
                 )
 
+    def complete(self) -> Config:
+        """Return the config with every default written out that settings alone decide.
+
+        Inferred knowledge is not to be trusted with the labels it does not hold: its default is
+        `marginal` (method, section 5), which for cond-sigmoid and fedbdft is to say `paper`.
+        """
+        from fedgrain.data.glyphs import MAX_CHILDREN
+        from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN
+
+        imagenet = self.dataset == "imagenet"
+        trusting = self.knowledge != "inferred" or self.algorithm == "fedbdft"
+        trusting |= self.head == "cond-sigmoid"
+        most_children = {**DEFAULT_MAX_CHILDREN, "glyphs": MAX_CHILDREN}
+        defaults: dict[str, Any] = {
+            "supervision": "paper" if trusting else "marginal",
+            "join_ratio": 0.4 if imagenet else 0.5,
+            "batch": 128 if imagenet else 32,
+            "images_per_class": 500 if imagenet else None,
+            "coarsen": self.dataset != "folder",
+            "max_children": most_children.get(self.dataset, OWN_TREE_MAX_CHILDREN),
+        }
+        missing = {n: value for n, value in defaults.items() if getattr(self, n) is None}
+        return replace(self, **missing)
+
     def settings(self) -> dict[str, Any]:
         """Return every setting by name."""
         return asdict(self)
 
     def toml(self) -> str:
-        """Return the settings as TOML; what is unset is left out."""
+        """Return the settings as TOML; what is unset is a comment."""
         lines = [
-            f"{name} = {_toml(value)}"
+            f"# {name} is not set" if value is None else f"{name} = {_toml(value)}"
             for name, value in self.settings().items()
-            if value is not None
         ]
         return "\n".join(lines) + "\n"
-
-    def with_settings(self, settings: Mapping[str, Any]) -> Config:
-        """Return a config with some settings replaced."""
-        return replace(self, **_known(settings, "a setting"))
 
 
 _LARGE = float(2**31)
 _RANGES: dict[str, tuple[float, float]] = {
-    "alpha": (0, 1), "laziness": (0, 1), "clients": (1, _LARGE), "join_ratio": (0, 1),
+    "alpha": (0, 1), "laziness": (0, 1), "clients": (1, _LARGE), "join_ratio": (1e-9, 1),
     "rounds": (1, _LARGE), "cycles": (0, _LARGE), "epochs": (1, _LARGE), "batch": (1, _LARGE),
     "lr": (0, 1e6), "branch_lr": (0, 1e6), "server_lr": (0, 1e6), "momentum": (0, 1),
     "server_momentum": (0, 1), "weight_decay": (0, 1e6), "proximal": (0, 1e6),
     "concentration": (1e-6, 1e6), "patience": (1, _LARGE), "min_delta": (0, 1),
     "validation_share": (0.001, 0.999), "min_clients": (1, _LARGE), "min_count": (1, _LARGE),
     "max_children": (2, _LARGE), "image_size": (1, 10_000), "images_per_class": (1, _LARGE),
-    "min_branch_samples": (1, _LARGE), "seed": (0, float(2**63 - 1)),
+    "client_time_limit": (1e-3, _LARGE), "min_branch_samples": (1, _LARGE),
+    "seed": (0, float(2**63 - 1)),
 }  # fmt: skip
 
 
-def read_config(path: str | Path) -> Config:
-    """Read a config from a TOML file."""
+def read_config(path: str | Path, on_top: Mapping[str, Any] | None = None) -> Config:
+    """Read a config from a TOML file; settings given ``on_top`` replace the file's."""
     try:
         content = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
     try:
-        return Config(**_known(content, "a setting"))
+        return Config(**{**_known(content, "a setting"), **(on_top or {})})
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 
 def differences(one: Config, two: Config) -> list[str]:
     """Name the settings in which two configs differ, with both values; places of files aside."""
-    mine, other = one.settings(), two.settings()
+    mine, other = one.complete().settings(), two.complete().settings()
     deciding = [name for name in mine if name not in ("data_root", "manifest", "taxonomy")]
     return [f"{n} ({mine[n]} and {other[n]})" for n in deciding if mine[n] != other[n]]
 
 
 def _known(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
-    import difflib
-
     names = [setting.name for setting in fields(Config)]
     for name in settings:
         if name not in names:

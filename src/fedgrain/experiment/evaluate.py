@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
-from fedgrain.experiment.trained import TrainedModel
+from fedgrain.experiment.trained import BLOCK, TrainedModel
 from fedgrain.heads import DecoupledModel
 from fedgrain.metrics import cut_back, numbers_in, summarise
 from fedgrain.predict import predict
-
-BLOCK = 2048  # images at a time
 
 
 def evaluate(

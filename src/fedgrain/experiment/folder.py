@@ -7,9 +7,9 @@ import json
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fedgrain.errors import RunError
 from fedgrain.experiment.config import Config, differences, read_config
@@ -28,22 +28,31 @@ class RunFolder:
         self.best = self.path / "best.safetensors"
         self.model = self.path / "model.json"
         self.result = self.path / "result.json"
+        self.lock = self.path / ".lock"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out; the lock ends with the process, however it ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunError(
-                    f"{self.path}: another process is running here; wait for it"
-                ) from None
-            yield
+        """Keep other processes out; the lock ends with the process, however it ends.
 
-    def claim(self, config: Config) -> None:
-        """Write the config into a new folder; refuse a folder that belongs to another one."""
+        What was cut off while it was written is cleared away, and a folder that no run has claimed
+        by the end is left as it was found.
+        """
+        new = [place for place in (self.path, *self.path.parents) if not place.exists()]
+        self.path.mkdir(parents=True, exist_ok=True)
+        with _exclusive(self.lock):
+            try:
+                for part in self.path.glob(".*.part"):
+                    part.unlink()
+                yield
+            finally:
+                if not self.config.exists():
+                    self.lock.unlink()
+                    with suppress(OSError):  # somebody put something there
+                        for place in new:
+                            place.rmdir()
+
+    def check(self, config: Config) -> None:
+        """Refuse a folder that belongs to another config, or to something else."""
         if self.config.exists():
             different = differences(read_config(self.config), config)
             if different:
@@ -52,14 +61,24 @@ class RunFolder:
                     f"{', '.join(different)}; choose another folder or the same settings"
                 )
             return
-        strangers = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
+        ours = (self.lock.name, self.environment.name)  # killed between two files of claim()
+        strangers = sorted(p.name for p in self.path.iterdir() if p.name not in ours)
         if strangers:
             raise RunError(
                 f"{self.path}: the folder is not empty and not a run ({strangers[0]}); "
                 "choose a new folder"
             )
-        write_json(self.environment, environment())
-        write_text(self.config, config.toml())
+
+    def claim(self, config: Config) -> None:
+        """Make the folder this config's; it is so once ``config.toml`` is there."""
+        if self.config.exists():
+            return
+        try:
+            write_json(self.environment, environment())
+            write_text(self.config, config.toml())
+        except BaseException:
+            self.environment.unlink(missing_ok=True)
+            raise
 
     def metrics_lines(self) -> list[dict[str, Any]]:
         """Return the rounds so far."""
@@ -70,15 +89,43 @@ class RunFolder:
     def keep_lines(self, count: int) -> None:
         """Drop what a killed run had written of a round that its state does not hold."""
         lines = read_text(self.metrics).splitlines() if self.metrics.exists() else []
-        if len(lines) != count or (lines and not self.metrics.read_bytes().endswith(b"\n")):
+        if len(lines) > count:
             write_text(self.metrics, "".join(f"{line}\n" for line in lines[:count]))
 
     def add_line(self, line: dict[str, Any]) -> None:
-        """Append one round to ``metrics.jsonl``."""
-        with self.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        """Append one round to ``metrics.jsonl``, all of it or nothing."""
+        with self.metrics.open("ab", buffering=0) as file:
+            before = file.tell()
+            try:
+                text = json.dumps(line).encode() + b"\n"
+                while text:  # a disk that fills up takes a part first, and then refuses
+                    text = text[file.write(text) :]
+                os.fsync(file.fileno())
+            except BaseException:
+                os.truncate(file.fileno(), before)
+                raise
+
+
+@contextmanager
+def _exclusive(lock: Path) -> Iterator[None]:
+    """Hold a lock file, or say at once that another process does."""
+    with _opened(lock) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"{lock.parent}: another process is running here; wait for it to end"
+            ) from None
+        if not lock.exists() or not os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+            raise RunError(f"{lock.parent}: another process was just here; try again")
+        yield
+
+
+def _opened(lock: Path) -> IO[str]:
+    try:
+        return lock.open("w")
+    except FileNotFoundError:  # the folder went away in between
+        raise RunError(f"{lock.parent}: another process was just here; try again") from None
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -101,11 +148,14 @@ def environment() -> dict[str, Any]:
     """Return the versions and the machine a run was made with."""
     from importlib.metadata import version
 
+    import torch
+
     packages = ("fedgrain", "numpy", "torch", "pillow", "safetensors")
     return {
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
         "platform": platform.platform(),
         "processor": platform.machine(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),  # they decide the last bits
         "cores": os.cpu_count(),
     }

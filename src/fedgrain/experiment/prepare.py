@@ -5,7 +5,7 @@ Split, partition, knowledge and initial weights all derive from the run's seed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,6 @@ from fedgrain.data import (
     partition_iid,
     split_validation,
 )
-from fedgrain.data.glyphs import MAX_CHILDREN as GLYPH_MAX_CHILDREN
 from fedgrain.errors import ConfigError, KnowledgeError
 from fedgrain.experiment.config import Config
 from fedgrain.federated import (
@@ -33,6 +32,7 @@ from fedgrain.federated import (
     Plan,
     ServerSettings,
 )
+from fedgrain.federated.plan import joining
 from fedgrain.knowledge import (
     Knowledge,
     hidden_leaves,
@@ -40,12 +40,13 @@ from fedgrain.knowledge import (
     project,
     relational_neighbours,
 )
+from fedgrain.knowledge.knowledge import numbered_clients
 from fedgrain.plugins import load_callable
-from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN, Taxonomy, coarsen
+from fedgrain.randomness import numpy_generator
+from fedgrain.taxonomy import Taxonomy, coarsen
 
 Indices = NDArray[np.int64]
 
-OWN_TREE_MAX_CHILDREN = 10
 IMAGENET_SAMPLE_SEED = 46  # of the 500 images a class (method, section 10)
 
 
@@ -60,10 +61,19 @@ class Prepared:
     algorithm: str
     test: Indices  # numbers of the test images; empty where the data has none
 
+    def with_images(self, images: NDArray[np.uint8]) -> Prepared:
+        """Return the same on another copy of the images; the first can then be forgotten."""
+        source = replace(self.federation.source, images=images)
+        federation = replace(self.federation, source=source)
+        return replace(self, data=replace(self.data, images=images), federation=federation)
+
 
 def prepare(config: Config) -> Prepared:
     """Load and deal out the data as the config says."""
+    config = config.complete()
     data = load_images(config)
+    if not data.split_counts.get("train"):
+        raise ConfigError(f"data set {config.dataset} has no training images; add some")
     taxonomy = coarse_taxonomy(config, data)
     validation = server_validation(config, data)
     train = np.setdiff1d(data.split_indices("train"), validation)
@@ -81,6 +91,12 @@ def prepare(config: Config) -> Prepared:
     )
     test = data.split_indices("test") if "test" in data.split_names else np.empty(0, np.int64)
     model, plan = model_of(config, data), plan_of(config)
+    joining_clients = joining(len(clients), plan.join_ratio)
+    if plan.min_clients > joining_clients:
+        raise ConfigError(
+            f"min_clients is {plan.min_clients}, but only {joining_clients} of {len(clients)} "
+            "clients take part in a round; lower it or raise join_ratio"
+        )
     return Prepared(data, federation, model, plan, config.algorithm, test)
 
 
@@ -95,20 +111,15 @@ def load_images(config: Config) -> LabelledImages:
         "taxonomy": config.taxonomy,
     }
     options.update({name: value for name, value in given.items() if value is not None})
-    data = load_dataset(config.dataset, root=config.data_root, **options)
-    if "train" not in data.split_names or not len(data.split_indices("train")):
-        raise ConfigError(f"data set {config.dataset} has no training images")
-    return data
+    return load_dataset(config.dataset, root=config.data_root, **options)
 
 
 def coarse_taxonomy(config: Config, data: LabelledImages) -> Taxonomy:
     """Return H: the data set's tree coarsened; a user's own tree only when asked."""
-    wanted = config.dataset != "folder" if config.coarsen is None else config.coarsen
-    if not wanted:
+    if not config.coarsen:
         return data.taxonomy
-    defaults = {**DEFAULT_MAX_CHILDREN, "glyphs": GLYPH_MAX_CHILDREN}
-    most = config.max_children or defaults.get(config.dataset, OWN_TREE_MAX_CHILDREN)
-    return coarsen(data.taxonomy, most, config.singletons).taxonomy
+    assert config.max_children is not None  # a complete config
+    return coarsen(data.taxonomy, config.max_children, config.singletons).taxonomy
 
 
 def server_validation(config: Config, data: LabelledImages) -> Indices:
@@ -137,9 +148,7 @@ def client_knowledge(config: Config, data: LabelledImages, parts: list[Indices])
     """Generate, load or infer what the clients know."""
     clients, full = len(parts), data.taxonomy
     if config.knowledge == "inferred":
-        labels = np.concatenate([data.labels[part] for part in parts])
-        owners = np.repeat(np.arange(clients), [len(part) for part in parts])
-        return Knowledge.from_labels(full, labels, owners, min_count=config.min_count)
+        return _inferred(config, data, parts)
     if config.knowledge.endswith(".json"):
         knowledge = Knowledge.load(Path(config.knowledge), full)
     elif config.knowledge == "relational":
@@ -162,6 +171,19 @@ def client_knowledge(config: Config, data: LabelledImages, parts: list[Indices])
     return knowledge
 
 
+def _inferred(config: Config, data: LabelledImages, parts: list[Indices]) -> Knowledge:
+    """Infer what each client knows from its labels; one without images knows the root alone."""
+    labels = np.concatenate([data.labels[part] for part in parts])
+    owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    found = Knowledge.from_labels(data.taxonomy, labels, owners, min_count=config.min_count)
+    known = np.zeros((len(parts), len(data.taxonomy)), dtype=np.bool_)
+    known[:, 0] = True
+    known[np.unique(owners)] = found.known
+    given = config.partition == "manifest"
+    names = data.client_names if given else numbered_clients(len(parts))
+    return Knowledge(data.taxonomy, known, names)
+
+
 def _clients(
     config: Config,
     data: LabelledImages,
@@ -173,16 +195,34 @@ def _clients(
     known = knowledge.on(taxonomy)
     nodes = data.taxonomy.nearest_in(taxonomy)[data.labels]  # [images]
     written = None if config.knowledge == "inferred" else project(taxonomy, knowledge).of_nodes
-    given = data.client_names if config.partition == "manifest" else knowledge.client_names
+    names = data.client_names if config.partition == "manifest" else knowledge.client_names
+
+    def labelled(number: int, images: Indices) -> LabelledPart:
+        labels = nodes[images] if written is None else written[number, nodes[images]]
+        return LabelledPart(images, labels.astype(np.int64))
+
     clients = []
     for number, part in enumerate(parts):
-        labels = nodes[part] if written is None else written[number, nodes[part]]
-        whole = LabelledPart(part, labels.astype(np.int64))
-        train, own = (
-            (whole, None) if config.validation == "server" else _held_out(config, whole, number)
-        )
-        clients.append(Client(given[number], train, known[number], own))
+        train, own = labelled(number, part), None
+        if config.validation == "clients" and _has_validation(config, data):
+            own = labelled(number, np.flatnonzero(_validation_owners(data) == number))
+        elif config.validation == "clients":
+            train, own = _held_out(config, train, number)
+        clients.append(Client(names[number], train, known[number], own))
     return tuple(clients)
+
+
+def _has_validation(config: Config, data: LabelledImages) -> bool:
+    """Whether the manifest sets validation images of the clients apart."""
+    by_manifest = config.partition == "manifest" and data.clients is not None
+    return by_manifest and bool(data.split_counts.get("validation"))
+
+
+def _validation_owners(data: LabelledImages) -> Indices:
+    """Return the client of every validation image, and -1 for other images."""
+    assert data.clients is not None
+    validating = data.splits == data.split_names.index("validation")
+    return np.where(validating, data.clients, -1).astype(np.int64)
 
 
 def _held_out(config: Config, part: LabelledPart, client: int) -> tuple[LabelledPart, LabelledPart]:
@@ -191,7 +231,7 @@ def _held_out(config: Config, part: LabelledPart, client: int) -> tuple[Labelled
     several = np.flatnonzero(counts[part.labels] > 1)
     if not len(several):
         return part, LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
-    seed = config.seed * 1_000_003 + client
+    seed = int(numpy_generator(config.seed, "client validation", client).integers(2**63 - 1))
     _, chosen = split_validation(part.labels[several], config.validation_share, seed=seed)
     own = np.zeros(len(part), dtype=np.bool_)
     own[several[chosen]] = True
@@ -205,26 +245,26 @@ def model_of(config: Config, data: LabelledImages) -> Model:
     """Return the net and head; without a net asked for, the paper's for this image size."""
     side = min(data.size)
     by_size = "squeezenet" if side >= 95 else "cnn-64" if side >= 48 else "cnn-32"
-    first = config.first_stage_supervision or config.supervision
-    return Model(config.net or by_size, config.head, first, config.supervision, config.laziness)
+    supervision = config.supervision or "paper"
+    first = config.first_stage_supervision or supervision
+    return Model(config.net or by_size, config.head, first, supervision, config.laziness)
 
 
 def plan_of(config: Config) -> Plan:
-    """Return how the run trains; what is unset is the paper's appendix."""
-    imagenet = config.dataset == "imagenet"
+    """Return how the run trains."""
+    assert config.batch is not None and config.join_ratio is not None  # a complete config
     local = LocalSettings(
         lr=config.lr,
-        batch=config.batch or (128 if imagenet else 32),
+        batch=config.batch,
         epochs=config.epochs,
         momentum=config.momentum,
         weight_decay=config.weight_decay,
         proximal=config.proximal,
         crop_and_flip=config.crop_and_flip,
     )
-    join = config.join_ratio if config.join_ratio is not None else (0.4 if imagenet else 0.5)
     return Plan(
         seed=config.seed,
-        join_ratio=join,
+        join_ratio=config.join_ratio,
         rounds=config.rounds,
         cycles=config.cycles,
         local=local,

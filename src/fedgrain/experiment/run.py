@@ -7,28 +7,31 @@ the same bits as one that was not. Scope: one build of torch, on the CPU, with o
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from fedgrain.errors import RunError
+from fedgrain.errors import ConfigError, RunError
 from fedgrain.experiment.checkpoint import Progress, load_progress, save_progress
 from fedgrain.experiment.config import Config, read_config
 from fedgrain.experiment.folder import RunFolder, read_json, write_json
 from fedgrain.experiment.prepare import Prepared, prepare
-from fedgrain.experiment.trained import Prediction, TrainedModel, load, model_net
-from fedgrain.federated import SequentialEngine, Workshop, fedavg, fedbdft
+from fedgrain.experiment.result import Result, result_values
+from fedgrain.experiment.trained import TrainedModel, load, model_net
+from fedgrain.federated import Engine, Plan, Report, SequentialEngine, Workshop, fedavg, fedbdft
 from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvgState
 from fedgrain.federated.fedbdft import FedBdftState
-from fedgrain.metrics import Summary, cut_back, numbers_in, summarise
+from fedgrain.federated.local_engine import LocalEngine
+from fedgrain.federated.plan import joining
+from fedgrain.federated.sharing import shared
 
 
 class Callback:
@@ -38,67 +41,63 @@ class Callback:
         """Act before a round of fedavg or a cycle of fedbdft."""
 
     def on_round_end(self, line: dict[str, Any]) -> None:
-        """Act on the line that goes to ``metrics.jsonl``."""
+        """Act on the line that went to ``metrics.jsonl``."""
 
     def on_run_end(self, result: dict[str, Any]) -> None:
-        """Act on what goes to ``result.json``."""
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """How a run ended, and the model it learned."""
-
-    values: dict[str, Any]
-    model: TrainedModel
-    folder: Path | None
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.values[name]
-        except KeyError:
-            raise AttributeError(
-                f"a result has no {name!r}; it has {', '.join(self.values)}"
-            ) from None
-
-    def predict(self, images: NDArray[np.uint8], **rule: Any) -> list[Prediction]:
-        """Predict a path for each image [images, height, width, channels]."""
-        return self.model.predict(images, **rule)
+        """Act on what went to ``result.json``."""
 
 
 def run(
-    config: Config, folder: str | Path | None = None, callbacks: Sequence[Callback] = ()
+    config: Config,
+    folder: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    *,
+    workers: int | str = "auto",
 ) -> Result:
     """Train and test as the config says.
 
     With a ``folder`` the run is kept there, and resumed if it was interrupted; a finished one is
-    returned as it is. Without, nothing is written.
+    returned as it is. Without, nothing is written. ``workers`` is the number of processes that
+    train clients, or "auto" for one per core; it does not change the result.
     """
+    config = config.complete()
     place = RunFolder(folder) if folder is not None else None
     with place.locked() if place else nullcontext(), one_thread():
         if place:
-            place.claim(config)
+            place.check(config)
             if place.result.exists():
                 return Result(read_json(place.result), load(place.path), place.path)
         prepared = prepare(config)
+        processes = number_of_workers(workers, prepared)
+        if processes > 1:
+            prepared = prepared.with_images(shared(prepared.data.images))
         workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
-        progress = _train(prepared, workshop, place, callbacks)
-        state = _best_state(progress)
-        model = _trained_model(prepared, workshop, progress, state)
-        values = _result(config, prepared, workshop, progress)
-        if place:
-            model.save(place, state)
-            write_json(place.result, values)
+        if config.algorithm == "fedbdft":
+            _ = workshop.branch_nets  # a net that cannot be decoupled is refused now, not later
+        with _disk_space(place):
+            if place:
+                place.claim(config)
+            with engine_of(workshop, processes, config.client_time_limit) as engine:
+                progress = _train(prepared, workshop, engine, place, callbacks)
+            state = _best_state(progress)
+            model = _trained_model(prepared, workshop, progress, state)
+            values = result_values(config, prepared, workshop, progress)
+            if place:
+                model.save(place, state)
+                write_json(place.result, values)
         for callback in callbacks:
             callback.on_run_end(values)
         return Result(values, model, place.path if place else None)
 
 
-def resume(folder: str | Path, callbacks: Sequence[Callback] = ()) -> Result:
+def resume(
+    folder: str | Path, callbacks: Sequence[Callback] = (), *, workers: int | str = "auto"
+) -> Result:
     """Go on with the run in a folder."""
     place = RunFolder(folder)
     if not place.config.exists():
         raise RunError(f"{folder}: no run here (there is no {place.config.name})")
-    return run(read_config(place.config), folder, callbacks)
+    return run(read_config(place.config), folder, callbacks, workers=workers)
 
 
 @contextmanager
@@ -112,39 +111,79 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def _disk_space(place: RunFolder | None) -> Iterator[None]:
+    """Say what to do when the disk is full; every file is then as the last whole round left it."""
+    try:
+        yield
+    except OSError as error:
+        if place is None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise RunError(
+            f"{place.path}: cannot write ({error.strerror}); make room and give the same command "
+            "again: the run goes on from its last whole round"
+        ) from None
+
+
+def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
+    """Return how many processes train: as asked, but no more than clients take part in a round."""
+    if wanted == "auto":
+        wanted = os.environ.get("FEDGRAIN_WORKERS") or len(os.sched_getaffinity(0))
+    try:
+        count = int(wanted)
+    except ValueError:
+        raise ConfigError(f"workers is {wanted!r}, but must be a number or auto") from None
+    if count < 1:
+        raise ConfigError(f"workers is {count}, but at least 1 is needed")
+    pairs = joining(len(prepared.federation.clients), prepared.plan.join_ratio)
+    if prepared.algorithm == "fedbdft":  # all branches of a cycle are trained side by side
+        pairs *= len(prepared.federation.taxonomy.internal)
+    return min(count, pairs)
+
+
+@contextmanager
+def engine_of(workshop: Workshop, workers: int, time_limit: float | None) -> Iterator[Engine]:
+    """Provide the engine for so many workers: one trains in this process."""
+    if workers == 1:
+        yield SequentialEngine(workshop)
+        return
+    with LocalEngine(workshop, workers, time_limit) as engine:
+        yield engine
+
+
 def _train(
-    prepared: Prepared, workshop: Workshop, place: RunFolder | None, callbacks: Sequence[Callback]
+    prepared: Prepared,
+    workshop: Workshop,
+    engine: Engine,
+    place: RunFolder | None,
+    callbacks: Sequence[Callback],
 ) -> Progress:
     """Run all rounds that are left, from the last whole state."""
-    plan, engine = prepared.plan, SequentialEngine(workshop)
+    plan = prepared.plan
     progress = Progress(fedavg.init(workshop.initial, plan), 0, 0.0)
     if place and place.state.exists():
         progress = load_progress(place.state)
     if place:
         place.keep_lines(progress.lines)
     while True:
-        state, began = progress.state, time.perf_counter()
-        new_state: FedAvgState | FedBdftState
-        if isinstance(state, FedBdftState):
-            if fedbdft.finished(state, plan, engine):
+        if isinstance(progress.state, FedAvgState) and fedavg.finished(progress.state, plan):
+            if prepared.algorithm == "fedavg":
                 return progress
-            _announce(callbacks, "fedbdft", state.cycle + 1)
-            new_state, report = fedbdft.apply(state, plan, engine)
-        elif not fedavg.finished(state, plan):
-            _announce(callbacks, "fedavg", state.round + 1)
-            new_state, report = fedavg.apply(state, plan, engine)
-        elif prepared.algorithm == "fedbdft":
-            decoupled = fedbdft.init(workshop.decoupled(state.best), plan, engine)
-            progress = replace(progress, state=decoupled, first_stage_rounds=state.round)
-            if place:
-                save_progress(place.state, progress)
-            continue
+            progress = _decoupled(progress, progress.state, workshop, plan, engine)
+        if isinstance(progress.state, FedBdftState):
+            if fedbdft.finished(progress.state, plan, engine):
+                return progress
+            stage, number = "fedbdft", progress.state.cycle + 1
         else:
-            return progress
+            stage, number = "fedavg", progress.state.round + 1
+        for callback in callbacks:
+            callback.on_round_start(stage, number)
+        began = time.perf_counter()
+        state, report = _round(progress.state, plan, engine)
         took = time.perf_counter() - began
         line = {**report.line(), "seconds": round(took, 3)}
-        progress = Progress(
-            new_state, progress.lines + 1, progress.seconds + took, progress.first_stage_rounds
+        progress = replace(
+            progress, state=state, lines=progress.lines + 1, seconds=progress.seconds + took
         )
         if place:
             place.add_line(line)
@@ -153,9 +192,20 @@ def _train(
             callback.on_round_end(line)
 
 
-def _announce(callbacks: Sequence[Callback], stage: str, number: int) -> None:
-    for callback in callbacks:
-        callback.on_round_start(stage, number)
+def _round(
+    state: FedAvgState | FedBdftState, plan: Plan, engine: Engine
+) -> tuple[FedAvgState | FedBdftState, Report]:
+    if isinstance(state, FedBdftState):
+        return fedbdft.apply(state, plan, engine)
+    return fedavg.apply(state, plan, engine)
+
+
+def _decoupled(
+    progress: Progress, state: FedAvgState, workshop: Workshop, plan: Plan, engine: Engine
+) -> Progress:
+    """Begin fedbdft's second stage; it follows from the first, so a resumed run makes it again."""
+    branches = fedbdft.init(workshop.decoupled(state.best), plan, engine)
+    return replace(progress, state=branches, first_stage_rounds=state.round)
 
 
 def _best_state(progress: Progress) -> State:
@@ -173,55 +223,16 @@ def _best_state(progress: Progress) -> State:
 def _trained_model(
     prepared: Prepared, workshop: Workshop, progress: Progress, state: State
 ) -> TrainedModel:
-    federation = prepared.federation
+    federation, names = prepared.federation, prepared.model
     branches = isinstance(progress.state, FedBdftState)
-    shape, name = federation.source.shape, prepared.model.net
+    shape = federation.source.shape
     return TrainedModel(
-        federation.taxonomy,
-        federation.full_taxonomy,
-        federation.source.normalisation,
-        shape,
-        name,
-        workshop.head,
-        model_net(name, workshop.head, shape, state, branches=branches),
+        taxonomy=federation.taxonomy,
+        full_taxonomy=federation.full_taxonomy,
+        normalisation=federation.source.normalisation,
+        image_shape=shape,
+        net_name=names.net,
+        head_name=names.head,
+        head=workshop.head,
+        net=model_net(names.net, workshop.head, shape, state, branches=branches),
     )
-
-
-def _result(
-    config: Config, prepared: Prepared, workshop: Workshop, progress: Progress
-) -> dict[str, Any]:
-    """Test the best weights and gather ``result.json``."""
-    state, federation = progress.state, prepared.federation
-    tested, split = prepared.test, "test"
-    if not len(tested) and federation.validation is not None:
-        tested, split = federation.validation.indices, "validation"
-    untrained: list[str] = []
-    if isinstance(state, FedBdftState):
-        best = {number: branch.best for number, branch in state.branches.items()}
-        validation_hf = workshop.validate_branches(best)
-        leaves = workshop.predict_leaves_by_branches(best, tested)
-        rounds, cycles = progress.first_stage_rounds, state.cycle
-        ids = federation.taxonomy.ids
-        untrained = [ids[number] for number, branch in state.branches.items() if not branch.rounds]
-    else:
-        validation_hf = state.stopping.best
-        leaves = workshop.predict_leaves(state.best, tested)
-        rounds, cycles = state.round, 0
-    scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
-    if len(tested):
-        full = federation.full_taxonomy
-        truth = prepared.data.labels[tested]
-        prediction = numbers_in(full, federation.taxonomy)[leaves]
-        summary = summarise(truth, cut_back(truth, prediction, full), full, federation.taxonomy)
-        scores.update(asdict(summary))
-    return {
-        **scores,
-        "tested_on": split if len(tested) else None,
-        "validation_hf": validation_hf,
-        "rounds": rounds,
-        "cycles": cycles,
-        "seconds": round(progress.seconds, 3),
-        "seed": config.seed,
-        "untrained_branches": untrained,
-        "config": config.settings(),
-    }

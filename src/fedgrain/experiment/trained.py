@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fedgrain.data.decode import decode_image
 from fedgrain.data.images import Normalisation
-from fedgrain.errors import RunError
+from fedgrain.errors import DataError, RunError
 from fedgrain.experiment.checkpoint import read_tensors, write_tensors
 from fedgrain.experiment.folder import RunFolder, read_json, write_json
 from fedgrain.federated import ImageSource
@@ -25,6 +25,7 @@ from fedgrain.predict import node_log_probs, predict
 from fedgrain.taxonomy import Taxonomy, from_json, to_json
 
 FORMAT = "fedgrain-model-1"
+BLOCK = 2048  # images made into floats at a time
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class TrainedModel:
     full_taxonomy: Taxonomy
     normalisation: Normalisation
     image_shape: tuple[int, int, int]
-    net_name: str
+    net_name: str  # as the config names them: the user's own are module:callable
+    head_name: str
     head: Head
     net: nn.Module | DecoupledModel
 
@@ -60,7 +62,13 @@ class TrainedModel:
 
     def node_log_probs(self, images: NDArray[np.uint8]) -> Tensor:
         """Return log P of every node of H [images, nodes]."""
-        batch = self.batch(images)
+        blocks = [
+            self._block_log_probs(self.batch(images[start : start + BLOCK]))
+            for start in range(0, max(1, len(images)), BLOCK)
+        ]
+        return torch.cat(blocks)
+
+    def _block_log_probs(self, batch: Tensor) -> Tensor:
         if isinstance(self.net, DecoupledModel):
             return self.net.node_log_probs(batch)
         return node_log_probs(self.net, self.head, batch)
@@ -88,7 +96,16 @@ class TrainedModel:
         height, width, _ = self.image_shape
         if height != width:
             raise RunError(f"the model takes {height} x {width} images; give them as arrays")
-        return np.stack([decode_image(path, height) for path in paths])
+        images = np.empty((len(paths), *self.image_shape), np.uint8)
+        for number, path in enumerate(paths):
+            try:
+                images[number] = decode_image(path, height)
+            except FileNotFoundError:
+                raise DataError(f"{path}: there is no such file") from None
+            except Exception as error:  # decoders raise anything on damaged files
+                told = str(error).replace(repr(str(path)), "").strip() or type(error).__name__
+                raise DataError(f"{path}: not a readable image ({told})") from None
+        return images
 
     # files
 
@@ -97,7 +114,7 @@ class TrainedModel:
         content: dict[str, Any] = {
             "format": FORMAT,
             "net": self.net_name,
-            "head": self.head.name,
+            "head": self.head_name,
             "branches": isinstance(self.net, DecoupledModel),
             "image_shape": list(self.image_shape),
             "mean": list(self.normalisation.mean),
@@ -117,6 +134,13 @@ def load(path: str | Path) -> TrainedModel:
     about = read_json(folder.model)
     if about.get("format") != FORMAT:
         raise RunError(f"{folder.model}: not a model of this version of fedgrain")
+    try:
+        return _built(folder, about)
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{folder.model}: damaged ({error}); copy the run folder again") from None
+
+
+def _built(folder: RunFolder, about: dict[str, Any]) -> TrainedModel:
     state, _ = read_tensors(folder.best)
     taxonomy = from_json(about["taxonomy"], f"{folder.model}, taxonomy")
     full = from_json(about["full_taxonomy"], f"{folder.model}, full taxonomy")
@@ -125,7 +149,9 @@ def load(path: str | Path) -> TrainedModel:
     shape = (height, width, channels)
     net = model_net(about["net"], head, shape, state, branches=about["branches"])
     normalisation = Normalisation(tuple(about["mean"]), tuple(about["deviation"]))
-    return TrainedModel(taxonomy, full, normalisation, shape, about["net"], head, net)
+    return TrainedModel(
+        taxonomy, full, normalisation, shape, about["net"], about["head"], head, net
+    )
 
 
 def model_net(

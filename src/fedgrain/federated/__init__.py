@@ -3,7 +3,7 @@
 from fedgrain.federated.averaging import RunningAverage, ServerSettings, server_step
 from fedgrain.federated.client import LocalSettings, TrainingData, Update, train_locally
 from fedgrain.federated.early_stopping import EarlyStopping
-from fedgrain.federated.engine import Engine, Fault, SequentialEngine, Task
+from fedgrain.federated.engine import Engine, Fault, SequentialEngine, Task, outcome_of
 from fedgrain.federated.federation import Client, Federation, ImageSource, LabelledPart
 from fedgrain.federated.plan import Plan, Report
 from fedgrain.federated.workshop import Model, Workshop
@@ -27,6 +27,7 @@ __all__ = [
     "TrainingData",
     "Update",
     "Workshop",
+    "outcome_of",
     "server_step",
     "train_locally",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import torch
@@ -41,14 +42,6 @@ class RunningAverage:
         }
 
 
-def weighted_mean(states: list[tuple[State, float]], server: State) -> State:
-    """Return the mean of states given with their weights."""
-    average = RunningAverage()
-    for state, weight in states:
-        average.add(state, weight)
-    return average.mean(server)
-
-
 SERVER_OPTIMIZERS = ("none", "sgd", "adam", "adagrad")
 
 
@@ -57,7 +50,8 @@ class ServerSettings:
     """How the server moves to the mean: all the way (FedAvg), or by an optimiser's step.
 
     ``sgd`` with momentum is FedAvgM, ``adam`` FedAdam, ``adagrad`` FedAdagrad (Reddi et al. 2021):
-    the difference between the server's weights and the mean is taken for the gradient.
+    the difference between the server's weights and the mean is taken for the gradient. The
+    constants of the last two are those of that paper's experiments.
     """
 
     optimizer: str = "none"
@@ -66,33 +60,43 @@ class ServerSettings:
 
 
 def server_step(
-    server: State, mean: State, memory: State, settings: ServerSettings
+    server: State,
+    mean: State,
+    memory: State,
+    settings: ServerSettings,
+    parameters: AbstractSet[str],
 ) -> tuple[State, State]:
-    """Return the server's new weights and the optimiser's memory for the next round."""
+    """Return the server's new weights and the optimiser's memory for the next round.
+
+    Only the named ``parameters`` are stepped. Buffers (a BatchNorm's running variance) are the mean
+    itself: an optimiser's step could make a variance negative.
+    """
     if settings.optimizer == "none":
         return mean, memory
-    names = [name for name, value in server.items() if value.is_floating_point()]
-    weights = [torch.nn.Parameter(server[name].clone()) for name in names]
-    optimizer = _optimizer(weights, settings)
-    for number, (name, weight) in enumerate(zip(names, weights, strict=True)):
+    weights = {
+        name: torch.nn.Parameter(value.clone())
+        for name, value in server.items()
+        if name in parameters
+    }
+    optimizer = _optimizer(list(weights.values()), settings)
+    for name, weight in weights.items():
         weight.grad = server[name] - mean[name]
+        start = f"{name}|"
         kept = {
-            key.removeprefix(f"{name}|"): value.clone()
+            key.removeprefix(start): value.clone()
             for key, value in memory.items()
-            if key.startswith(f"{name}|")
+            if key.startswith(start)
         }
         if kept:
-            optimizer.state[weights[number]] = dict(kept)
+            optimizer.state[weight] = kept
     optimizer.step()
     remembered = {
         f"{name}|{key}": value.detach().clone()
-        for name, weight in zip(names, weights, strict=True)
+        for name, weight in weights.items()
         for key, value in optimizer.state[weight].items()
         if isinstance(value, Tensor)
     }
-    moved = dict(mean)
-    moved.update({name: w.detach() for name, w in zip(names, weights, strict=True)})
-    return moved, remembered
+    return {**mean, **{name: weight.detach() for name, weight in weights.items()}}, remembered
 
 
 def _optimizer(

@@ -5,9 +5,9 @@ Every engine calls it, so the bits of a run do not depend on where or in which o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -55,6 +55,12 @@ class Update:
     loss: float  # mean over the last epoch
     steps: int
 
+    @property
+    def finite(self) -> bool:
+        """Whether the loss and every weight is a finite number."""
+        weights = (value for value in self.state.values() if value.is_floating_point())
+        return math.isfinite(self.loss) and all(bool(w.isfinite().all()) for w in weights)
+
 
 def train_locally(
     net: nn.Module,
@@ -73,7 +79,7 @@ def train_locally(
     net.train()
     set_dropout_generator(net, torch_generator_from(generator))
     parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
-    start = [parameter.detach().clone() for parameter in parameters] if settings.proximal else []
+    start = [parameter.detach().clone() for parameter in parameters]
     optimizer = torch.optim.SGD(
         parameters,
         lr=settings.lr,
@@ -88,14 +94,20 @@ def train_locally(
             optimizer.zero_grad()
             cost = loss(net(images), targets)
             cost.backward()  # type: ignore[no-untyped-call]
-            for parameter, origin in zip(parameters, start, strict=False):
-                if parameter.grad is not None:
-                    parameter.grad.add_(parameter.detach() - origin, alpha=settings.proximal)
+            if settings.proximal:
+                _pull_back(parameters, start, settings.proximal)
             optimizer.step()
             steps += 1
             total += float(cost.detach()) * len(targets) if last else 0.0
     trained = {name: value.detach().clone() for name, value in net.state_dict().items()}
     return Update(trained, len(data.indices), total / max(1, len(data.indices)), steps)
+
+
+def _pull_back(parameters: list[nn.Parameter], start: list[Tensor], strength: float) -> None:
+    """Add the gradient of FedProx's term, mu (w - w_global) (Li et al. 2020)."""
+    for parameter, origin in zip(parameters, start, strict=True):
+        if parameter.grad is not None:
+            parameter.grad.add_(parameter.detach() - origin, alpha=strength)
 
 
 def batches(
@@ -121,14 +133,6 @@ def crop_and_flip(images: Tensor, generator: np.random.Generator) -> Tensor:
     columns = shift[1][:, None] + torch.arange(width)  # [batch, width]
     columns = torch.where(mirror[:, None], columns.flip(1), columns)
     every = torch.arange(count)[:, None, None]
-    moved = padded[
-        every, :, rows[:, :, None], columns[:, None, :]
-    ]  # [batch, height, width, channels]
+    # indices on both sides of a slice put its axis last: [batch, height, width, channels]
+    moved = padded[every, :, rows[:, :, None], columns[:, None, :]]
     return moved.permute(0, 3, 1, 2)
-
-
-def is_finite(state: dict[str, Any]) -> bool:
-    """Whether every weight is a finite number."""
-    return all(
-        bool(torch.isfinite(value).all()) for value in state.values() if value.is_floating_point()
-    )

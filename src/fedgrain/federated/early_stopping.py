@@ -21,11 +21,10 @@ class EarlyStopping:
     best: float = -1.0
     waited: int = 0  # evaluations since the best one
     seen: int = 0
-    last: float = -1.0
 
     def after(self, value: float) -> EarlyStopping:
         """Take one more evaluation into account."""
-        seen = replace(self, seen=self.seen + 1, last=value)
+        seen = replace(self, seen=self.seen + 1)
         if value > self.best + self.min_delta or self.seen == 0:
             return replace(seen, best=value, waited=0)
         return replace(seen, waited=self.waited + 1)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from fedgrain.federated.averaging import State
-from fedgrain.federated.client import Update, is_finite
+from fedgrain.federated.averaging import RunningAverage, State
+from fedgrain.federated.client import Update
 from fedgrain.federated.workshop import Workshop
+
+ABSURD = 1e3  # how many times its own norm a model cannot sensibly move in one round
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +35,15 @@ class Engine(Protocol):
     """Where clients train and models are validated. The bits do not depend on the engine."""
 
     @property
-    def clients(self) -> int:
-        """Return the number of clients."""
+    def client_names(self) -> Sequence[str]:
+        """The clients, by number."""
 
-    def client_name(self, client: int) -> str:
-        """Return a client's name."""
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Names of the weights that are trained; what else a state holds is a buffer."""
+
+    def branch_name(self, branch: int) -> str:
+        """Return the id of the node a branch belongs to."""
 
     def samples(self, client: int, branch: int | None = None) -> int:
         """Return how many of a client's samples enter the loss, of the whole or of a branch."""
@@ -62,29 +69,75 @@ class SequentialEngine:
 
     def __init__(self, workshop: Workshop) -> None:
         self.workshop = workshop
-        federation = workshop.federation
-        self.clients = len(federation.clients)
-        self._names = [client.name for client in federation.clients]
+        self.client_names = [client.name for client in workshop.federation.clients]
+        self.parameters = workshop.parameters
+        self.branch_name = workshop.federation.taxonomy.ids.__getitem__
         self.samples = workshop.samples
         self.children_with_data = workshop.children_with_data
         self.validate = workshop.validate
         self.validate_branch = workshop.validate_branch
         self.validate_branches = workshop.validate_branches
 
-    def client_name(self, client: int) -> str:
-        """Return a client's name."""
-        return self._names[client]
-
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
         """Train one task after the other; a client that fails loses its own update alone."""
         for task in tasks:
-            yield task, self._outcome(task)
+            yield task, outcome_of(self.workshop, task)
 
-    def _outcome(self, task: Task) -> Update | Fault:
-        try:
-            update = self.workshop.train(task.round, task.client, task.weights, task.branch)
-        except (RuntimeError, ValueError, ArithmeticError, OSError) as error:
-            return Fault(f"{type(error).__name__}: {error}")
-        if not is_finite(update.state):
-            return Fault("the update holds NaN or infinite weights")
-        return update
+
+def outcome_of(workshop: Workshop, task: Task) -> Update | Fault:
+    """Train one task; whatever goes wrong at a client, in its data or a user's net, is a fault."""
+    try:
+        update = workshop.train(task.round, task.client, task.weights, task.branch)
+    except Exception as error:
+        return Fault(f"{type(error).__name__}: {error}")
+    return checked(task, update)
+
+
+def checked(task: Task, update: Update) -> Update | Fault:
+    """Let an update pass that can be averaged; one that would spoil the mean is a fault."""
+    if update.state.keys() != task.weights.keys():
+        return Fault("its update holds other weights than it was sent")
+    for name, value in task.weights.items():
+        if update.state[name].shape != value.shape or update.state[name].dtype != value.dtype:
+            found, wanted = list(update.state[name].shape), list(value.shape)
+            return Fault(f"its update has {name} of shape {found}, but {wanted} was sent")
+    if not update.finite:
+        return Fault("its update holds NaN or infinite numbers")
+    way, start = _distance(update.state, task.weights), _distance(task.weights, None)
+    if way > ABSURD * (1.0 + start):
+        return Fault(
+            f"its update is absurdly large: it moved by {way:.3g} from a norm of {start:.3g}"
+        )
+    return update
+
+
+def _distance(state: State, origin: State | None) -> float:
+    total = 0.0
+    for name, value in state.items():
+        if value.is_floating_point():
+            moved = value.double() if origin is None else value.double() - origin[name].double()
+            total += float(moved.square().sum())
+    return math.sqrt(total)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What came back from the clients of a round: their mean, and a line about each."""
+
+    average: RunningAverage
+    clients: list[dict[str, Any]]
+    faults: list[dict[str, Any]]
+
+
+def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> Gathered:
+    """Add updates to the mean as they arrive; a client's weight is the samples in its loss."""
+    gathered = Gathered(RunningAverage(), [], [])
+    for task, outcome in outcomes:
+        line: dict[str, Any] = {"client": engine.client_names[task.client]}
+        if isinstance(outcome, Fault):
+            gathered.faults.append({**line, "fault": outcome.reason})
+            continue
+        gathered.average.add(outcome.state, outcome.samples)
+        told = {"samples": outcome.samples, "loss": outcome.loss, "steps": outcome.steps}
+        gathered.clients.append(line | told)
+    return gathered

@@ -1,7 +1,8 @@
 """FedAvg (McMahan et al. 2017) for every head: init and one round.
 
-A round: sample clients, let each train from the global weights on its own labels, average the
-results weighted by the samples that entered each client's loss, validate, keep the best.
+A round: sample clients that have data, let each train from the global weights on its own labels,
+average the results weighted by the samples that entered each client's loss, validate, keep the
+best.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedgrain.errors import FederationError
-from fedgrain.federated.averaging import RunningAverage, State, server_step
+from fedgrain.federated.averaging import State, server_step
 from fedgrain.federated.early_stopping import EarlyStopping
-from fedgrain.federated.engine import Engine, Fault, Task
+from fedgrain.federated.engine import Engine, Gathered, Task, gather
 from fedgrain.federated.plan import Plan, Report, joining, sample
 
 
@@ -38,32 +39,37 @@ def finished(state: FedAvgState, plan: Plan) -> bool:
 
 def apply(state: FedAvgState, plan: Plan, engine: Engine) -> tuple[FedAvgState, Report]:
     """Run one round."""
-    number = state.round + 1
-    eligible = [client for client in range(engine.clients) if engine.samples(client) > 0]
+    number, clients = state.round + 1, len(engine.client_names)
+    eligible = [client for client in range(clients) if engine.samples(client) > 0]
+    count = joining(clients, plan.join_ratio)
+    chosen = sample(eligible, count, plan.seed, "clients of a round", number)
+    chosen.sort(key=engine.samples, reverse=True)  # longest first: no core waits at the end
+    tasks = [Task(number, client, state.weights) for client in chosen]
+    gathered = gather(engine.train(tasks), engine)
+    _check(number, gathered, len(eligible), plan)
+    mean = gathered.average.mean(state.weights)
+    weights, memory = server_step(state.weights, mean, state.memory, plan.server, engine.parameters)
+    score = engine.validate(weights)
+    stopping = state.stopping.after(score)
+    best = weights if stopping.improved else state.best
+    report = Report("fedavg", number, score, gathered.clients, gathered.faults)
+    return FedAvgState(number, weights, memory, best, stopping), report
+
+
+def _check(number: int, gathered: Gathered, eligible: int, plan: Plan) -> None:
+    """Refuse a round in which too few clients sent an update."""
     if not eligible:
         raise FederationError(
             "no client has a sample that enters the loss; choose another head or supervision, "
             "or a lower alpha"
         )
-    count = joining(engine.clients, plan.join_ratio)
-    chosen = sample(eligible, count, plan.seed, "clients of a round", number)
-    average, told, faults = RunningAverage(), [], []
-    for task, outcome in engine.train([Task(number, client, state.weights) for client in chosen]):
-        name = engine.client_name(task.client)
-        if isinstance(outcome, Fault):
-            faults.append({"client": name, "fault": outcome.reason})
-            continue
-        average.add(outcome.state, outcome.samples)
-        told.append({"client": name, "samples": outcome.samples, "loss": outcome.loss})
-    if len(told) < plan.min_clients:
+    if len(gathered.clients) >= plan.min_clients:
+        return
+    text = f"round {number}: {len(gathered.clients)} clients sent an update"
+    if gathered.faults:
+        first = gathered.faults[0]
         raise FederationError(
-            f"round {number}: {len(told)} of {len(chosen)} clients sent a usable update, "
-            f"{plan.min_clients} are needed; {faults[0]['client']}: {faults[0]['fault']}"
+            f"{text}, min_clients is {plan.min_clients}, and {first['client']} failed with: "
+            f"{first['fault']} (if numbers are not finite, try a lower learning rate)"
         )
-    mean = average.mean(state.weights)
-    weights, memory = server_step(state.weights, mean, state.memory, plan.server)
-    score = engine.validate(weights)
-    stopping = state.stopping.after(score)
-    best = weights if stopping.improved else state.best
-    report = Report("fedavg", number, score, told, faults)
-    return FedAvgState(number, weights, memory, best, stopping), report
+    raise FederationError(f"{text}, but min_clients is {plan.min_clients}; lower it")

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from fedgrain.federated.averaging import RunningAverage, State, server_step
+from fedgrain.federated.averaging import State, server_step
 from fedgrain.federated.early_stopping import EarlyStopping
-from fedgrain.federated.engine import Engine, Fault, Task
+from fedgrain.federated.engine import Engine, Gathered, Task, gather
 from fedgrain.federated.plan import Plan, Report, joining, sample
 
 
@@ -47,11 +47,16 @@ def init(decoupled: dict[int, State], plan: Plan, engine: Engine) -> FedBdftStat
 
 
 def eligible(branch: int, plan: Plan, engine: Engine) -> list[int]:
-    """Return the clients with at least gamma samples below a branch that has two or more sides."""
+    """Return the clients with at least gamma samples of a branch.
+
+    None, and the branch stays as decoupled, if fewer than two of its children have data anywhere or
+    fewer clients are left than a round needs.
+    """
     if engine.children_with_data(branch) < 2:
         return []
-    clients = range(engine.clients)
-    return [c for c in clients if engine.samples(c, branch) >= max(1, plan.min_branch_samples)]
+    clients = range(len(engine.client_names))
+    enough = [c for c in clients if engine.samples(c, branch) >= plan.min_branch_samples]
+    return enough if len(enough) >= plan.min_clients else []
 
 
 def finished(state: FedBdftState, plan: Plan, engine: Engine) -> bool:
@@ -66,45 +71,54 @@ def finished(state: FedBdftState, plan: Plan, engine: Engine) -> bool:
 
 def apply(state: FedBdftState, plan: Plan, engine: Engine) -> tuple[FedBdftState, Report]:
     """Run one cycle over all branches that still improve."""
-    number, count = state.cycle + 1, joining(engine.clients, plan.join_ratio)
-    tasks = [
-        Task(number, client, branch.weights, e)
+    number, count = state.cycle + 1, joining(len(engine.client_names), plan.join_ratio)
+    chosen = {
+        e: sample(eligible(e, plan, engine), count, plan.seed, "clients of a branch", number, e)
         for e, branch in state.branches.items()
         if not branch.stopping.stopped
-        for client in sample(
-            eligible(e, plan, engine), count, plan.seed, "clients of a branch", number, e
-        )
+    }
+    tasks = [
+        Task(number, client, state.branches[e].weights, e)
+        for e in longest_first(chosen, engine)
+        for client in chosen[e]
     ]
     branches, told, faults = dict(state.branches), [], []
-    for e, outcomes in groupby(engine.train(tasks), key=lambda pair: pair[0].branch):
-        assert e is not None
-        average, losses = RunningAverage(), []
-        for task, outcome in outcomes:
-            if isinstance(outcome, Fault):
-                name = engine.client_name(task.client)
-                faults.append({"client": name, "branch": e, "fault": outcome.reason})
-                continue
-            average.add(outcome.state, outcome.samples)
-            losses.append({"client": engine.client_name(task.client), "samples": outcome.samples})
-        if len(losses) < plan.min_clients:
+    for e, outcomes in groupby(engine.train(tasks), key=_branch_of):
+        gathered, name = gather(outcomes, engine), engine.branch_name(e)
+        faults += [{**fault, "branch": name} for fault in gathered.faults]
+        if len(gathered.clients) < plan.min_clients:
             continue  # the branch keeps its weights until the next cycle
-        branches[e] = _averaged(e, branches[e], average, plan, engine)
-        accuracy = branches[e].stopping
-        told.append(
-            {"branch": e, "accuracy": accuracy.last, "best": accuracy.best, "clients": losses}
-        )
+        branches[e], accuracy = _averaged(e, branches[e], gathered, plan, engine)
+        told.append({"branch": name, "accuracy": accuracy, "clients": gathered.clients})
     score = engine.validate_branches({e: branch.best for e, branch in branches.items()})
     return FedBdftState(number, branches), Report("fedbdft", number, score, [], faults, told)
 
 
+def longest_first(chosen: dict[int, list[int]], engine: Engine) -> list[int]:
+    """Order branches by their largest client, so that no core waits for a long one at the end."""
+    return sorted(
+        chosen, key=lambda e: (-max((engine.samples(c, e) for c in chosen[e]), default=0), e)
+    )
+
+
 def _averaged(
-    e: int, branch: BranchState, average: RunningAverage, plan: Plan, engine: Engine
-) -> BranchState:
-    mean = average.mean(branch.weights)
-    weights, memory = server_step(branch.weights, mean, branch.memory, plan.server)
+    e: int, branch: BranchState, gathered: Gathered, plan: Plan, engine: Engine
+) -> tuple[BranchState, float | None]:
+    """Return the branch after its round, and its validation accuracy."""
+    mean = gathered.average.mean(branch.weights)
+    weights, memory = server_step(
+        branch.weights, mean, branch.memory, plan.server, engine.parameters
+    )
     trained = replace(branch, weights=weights, memory=memory, rounds=branch.rounds + 1)
     accuracy = engine.validate_branch(e, weights)
     if accuracy is None:  # nothing to judge by: keep training to the last cycle
-        return replace(trained, best=weights)
+        return replace(trained, best=weights), None
     stopping = branch.stopping.after(accuracy)
-    return replace(trained, stopping=stopping, best=weights if stopping.improved else branch.best)
+    best = weights if stopping.improved else branch.best
+    return replace(trained, stopping=stopping, best=best), accuracy
+
+
+def _branch_of(outcome: tuple[Task, object]) -> int:
+    branch = outcome[0].branch
+    assert branch is not None  # every task of a cycle has one
+    return branch

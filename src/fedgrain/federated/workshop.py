@@ -6,9 +6,9 @@ same task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from fedgrain.heads import (
     TOGETHER,
     CondSoftmax,
     DecoupledModel,
+    Supervised,
     branch_dataset,
     branch_losses,
     build_head,
@@ -65,16 +66,20 @@ class Workshop:
         net = build_net(model.net, self.head.num_outputs, generator=generator, image_shape=shape)
         self.net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.initial = snapshot(self.net)
+        trained = (name for name, weight in self.net.named_parameters() if weight.requires_grad)
+        self.parameters = frozenset(trained)  # the same names in every branch
         self.whole_data = cache(self._whole_data)
         self.branch_data = cache(self._branch_data)
+        self.children_with_data = cache(self._children_with_data)
 
     # training
 
     def train(self, round_number: int, client: int, weights: State, branch: int | None) -> Update:
         """Train one client from the given weights; the result depends on the arguments alone."""
         seed, numbers = self.plan.seed, (round_number, client)
+        loss: Loss
         if branch is None:
-            loss = self.supervised(client)
+            loss = self.supervised(client).loss
             generator = numpy_generator(seed, "local training", *numbers)
             data = self.whole_data(client)
             return train_locally(self.net, weights, loss, data, self.plan.local, generator)
@@ -88,7 +93,7 @@ class Workshop:
         data = self.whole_data(client) if branch is None else self.branch_data(client, branch)
         return len(data.indices)
 
-    def children_with_data(self, branch: int) -> int:
+    def _children_with_data(self, branch: int) -> int:
         """Return how many children of a branch have data at any client.
 
         A sample of all unknown children together is data for each of them.
@@ -102,19 +107,17 @@ class Workshop:
                 seen |= unknown_children(taxonomy, branch, client.known)
         return int(seen.sum())
 
-    def _supervised(self, client: int) -> Loss:
-        site = self.federation.clients[client]
-        known = site.known if self.model.supervision == "projection" else None
-        return supervise(
-            self.head, self.model.supervision, known=known, laziness=self.model.laziness
-        ).loss
+    def _supervised(self, client: int) -> Supervised:
+        supervision = self.model.supervision
+        if supervision != "projection":
+            return supervise(self.head, supervision)
+        known, laziness = self.federation.clients[client].known, self.model.laziness
+        return supervise(self.head, supervision, known=known, laziness=laziness)
 
     def _whole_data(self, client: int) -> TrainingData:
         part = self.federation.clients[client].train
         labels = torch.from_numpy(part.labels)
-        if self.model.supervision != "paper":  # the others read every label
-            return TrainingData(self.federation.source, part.indices, labels)
-        entering = self.head.enters(labels)
+        entering = self.supervised(client).enters(labels)  # the others are dropped before batching
         return TrainingData(
             self.federation.source, part.indices[entering.numpy()], labels[entering]
         )
@@ -140,12 +143,10 @@ class Workshop:
 
     # branches
 
-    @property
+    @cached_property
     def branch_nets(self) -> dict[int, nn.Module]:
         """A net per branch to work in; made when the first branch is asked for."""
-        if not hasattr(self, "_branch_nets"):
-            self._branch_nets = self._decoupled()
-        return self._branch_nets
+        return self._decoupled()
 
     def _decoupled(self) -> dict[int, nn.Module]:
         if not isinstance(self.head, CondSoftmax):
@@ -183,27 +184,35 @@ class Workshop:
 
     def validate(self, weights: State) -> float:
         """Return the validation HF of the whole model, under the rule `leaf`."""
-        return self._mean_hf(partial(self.predict_leaves, weights))
+        return self.mean_hf(partial(self.predict_leaves, weights))
 
     def validate_branches(self, weights: Mapping[int, State]) -> float:
         """Return the validation HF of the decoupled model, under the rule `leaf`."""
-        return self._mean_hf(partial(self.predict_leaves_by_branches, weights))
+        return self.mean_hf(partial(self.predict_leaves_by_branches, weights))
 
     def validate_branch(self, branch: int, weights: State) -> float | None:
         """Return a branch's accuracy over the validation samples whose label lies below it."""
+        return self.branch_accuracy(branch, partial(self.predict_children, (branch, weights)))
+
+    def predict_children(self, model: tuple[int, State], indices: Indices) -> Indices:
+        """Return for each image the position of the likeliest child of a branch."""
+        branch, weights = model
         net = self.branch_nets[branch]
         net.load_state_dict(weights)
+        found = [run_in_chunks(net, images).argmax(1).numpy() for images in self._blocks(indices)]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+    def branch_accuracy(self, branch: int, predicted: Callable[[Indices], Indices]) -> float | None:
+        """Return the share of validation samples below a branch whose child is predicted."""
         hits = total = 0
         for part, _ in self._validation_parts():
             labels = torch.from_numpy(part.labels)
             rows, targets = branch_dataset(self.federation.taxonomy, labels, branch)
-            indices = part.indices[rows.numpy()]
-            outputs = [run_in_chunks(net, images).argmax(1) for images in self._blocks(indices)]
-            hits += int((torch.cat(outputs) == targets).sum()) if outputs else 0
+            hits += int(np.sum(predicted(part.indices[rows.numpy()]) == targets.numpy()))
             total += len(targets)
         return hits / total if total else None
 
-    def _mean_hf(self, predicted: partial[Indices]) -> float:
+    def mean_hf(self, predicted: Callable[[Indices], Indices]) -> float:
         """Mean HF over everyone's validation samples.
 
         A client without a server's truth compares the projection of the prediction with its own

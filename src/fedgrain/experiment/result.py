@@ -1,0 +1,126 @@
+"""How a run ended: the scores of its best weights, as ``result.json`` holds them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgrain.experiment.checkpoint import Progress
+from fedgrain.experiment.config import Config
+from fedgrain.experiment.prepare import Prepared
+from fedgrain.experiment.trained import Prediction, TrainedModel
+from fedgrain.federated import Workshop
+from fedgrain.federated.fedbdft import FedBdftState
+from fedgrain.metrics import Summary, cut_back, numbers_in, summarise
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """How a run ended, and the model it learned; ``values`` is all of ``result.json``."""
+
+    values: dict[str, Any]
+    model: TrainedModel
+    folder: Path | None
+
+    @property
+    def hf(self) -> float | None:
+        """Hierarchical F of the tested images; None where there are none."""
+        return self._number("hf")
+
+    @property
+    def hr(self) -> float | None:
+        """Hierarchical recall of the tested images."""
+        return self._number("hr")
+
+    @property
+    def hp(self) -> float | None:
+        """Hierarchical precision of the tested images."""
+        return self._number("hp")
+
+    @property
+    def accuracy(self) -> float | None:
+        """Leaf accuracy of the tested images."""
+        return self._number("accuracy")
+
+    @property
+    def tested_on(self) -> str | None:
+        """Which images were tested: the test split, else the server's validation images."""
+        split: str | None = self.values["tested_on"]
+        return split
+
+    @property
+    def validation_hf(self) -> float:
+        """The best validation HF, that of the model kept."""
+        return float(self.values["validation_hf"])
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of fedavg, or of fedbdft's first stage."""
+        return int(self.values["rounds"])
+
+    @property
+    def cycles(self) -> int:
+        """Cycles over the branches; 0 for fedavg."""
+        return int(self.values["cycles"])
+
+    @property
+    def seconds(self) -> float:
+        """The time its rounds took."""
+        return float(self.values["seconds"])
+
+    @property
+    def untrained_branches(self) -> list[str]:
+        """Ids of the branches that fedbdft never trained."""
+        return list(self.values["untrained_branches"])
+
+    def predict(self, images: NDArray[np.uint8], **rule: Any) -> list[Prediction]:
+        """Predict a path for each image [images, height, width, channels]."""
+        return self.model.predict(images, **rule)
+
+    def _number(self, name: str) -> float | None:
+        value = self.values[name]
+        return None if value is None else float(value)
+
+
+def result_values(
+    config: Config, prepared: Prepared, workshop: Workshop, progress: Progress
+) -> dict[str, Any]:
+    """Test the best weights and gather ``result.json``."""
+    state, federation = progress.state, prepared.federation
+    tested, split = prepared.test, "test"
+    if not len(tested) and federation.validation is not None:
+        tested, split = federation.validation.indices, "validation"
+    untrained: list[str] = []
+    if isinstance(state, FedBdftState):
+        best = {number: branch.best for number, branch in state.branches.items()}
+        validation_hf = workshop.validate_branches(best)
+        leaves = workshop.predict_leaves_by_branches(best, tested)
+        rounds, cycles = progress.first_stage_rounds, state.cycle
+        ids = federation.taxonomy.ids
+        untrained = [ids[number] for number, branch in state.branches.items() if not branch.rounds]
+    else:
+        validation_hf = state.stopping.best
+        leaves = workshop.predict_leaves(state.best, tested)
+        rounds, cycles = state.round, 0
+    scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
+    if len(tested):
+        full = federation.full_taxonomy
+        truth = prepared.data.labels[tested]
+        prediction = numbers_in(full, federation.taxonomy)[leaves]
+        summary = summarise(truth, cut_back(truth, prediction, full), full, federation.taxonomy)
+        scores.update(asdict(summary))
+    return {
+        **scores,
+        "tested_on": split if len(tested) else None,
+        "validation_hf": validation_hf,
+        "rounds": rounds,
+        "cycles": cycles,
+        "seconds": round(progress.seconds, 3),
+        "seed": config.seed,
+        "untrained_branches": untrained,
+        "config": config.settings(),
+    }

@@ -1,0 +1,98 @@
+"""A user's own parts, named module:callable by the tests, in this process and in others.
+
+``FEDGRAIN_TEST_KILL_AT_STEP`` ends the process without warning at that step of training.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedgrain.data import LabelledImages
+from fedgrain.data.glyphs import load_glyphs
+from fedgrain.heads import CondSoftmax
+from fedgrain.knowledge import Knowledge, known_paths_only
+from fedgrain.taxonomy import Taxonomy
+
+STEPS = 0
+
+
+@cache
+def few_glyphs() -> LabelledImages:
+    """Eight training images of each of 32 classes, and two to test on."""
+    return load_glyphs(train=256, test=64)
+
+
+def no_images() -> LabelledImages:
+    return few_glyphs().subset(np.empty(0, np.int64))
+
+
+class SmallNet(nn.Module):
+    """Few weights, so that a round takes milliseconds; with a BatchNorm, and a dropout."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 4, 5, stride=3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(0.1)
+        )
+        self.head = nn.Linear(400, outputs)
+
+    def forward(self, images: Tensor) -> Tensor:
+        global STEPS
+        if self.training:
+            STEPS += 1
+            if os.environ.get("FEDGRAIN_TEST_KILL_AT_STEP") == str(STEPS):
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self.head(self.features(images))
+
+
+class LinearNet(nn.Module):
+    """One layer: its gradient can be written by hand."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.features = nn.Sequential(nn.AvgPool2d(4), nn.Flatten())
+        self.head = nn.Linear(192, outputs)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.features(images))
+
+
+class NoHead(nn.Module):
+    """A net that cannot be decoupled: what makes its outputs is not the last layer of a head."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.features = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(192, outputs))
+        self.head = nn.Identity()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.features(images))
+
+
+class OwnHead(CondSoftmax):
+    """The user's own head."""
+
+    name = "own"
+
+    def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return 2 * super().sample_losses(logits, labels)
+
+
+class ExplodingHead(CondSoftmax):
+    """A loss that is not a number for one label alone, so for those who write it."""
+
+    name = "exploding"
+
+    def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        losses = super().sample_losses(logits, labels)
+        return torch.where(labels == int(self.taxonomy.leaves[0]), torch.nan, losses)
+
+
+def own_knowledge(taxonomy: Taxonomy, clients: int, alpha: float, seed: int) -> Knowledge:
+    return known_paths_only(taxonomy, clients, alpha, seed)
