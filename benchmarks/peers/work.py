@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,13 @@ from fedgrain.federated import (
     LocalSettings,
     Model,
     Plan,
-    SequentialEngine,
     Task,
     Update,
     Workshop,
 )
 from fedgrain.federated.averaging import State
+from fedgrain.federated.local_engine import LocalEngine
+from fedgrain.federated.sharing import shared
 from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN, coarsen
 from fedgrain.taxonomy.classes import dataset_taxonomy
 
@@ -41,7 +42,7 @@ def open_engine(
     federation: Federation, model: Model, plan: Plan, workers: int
 ) -> AbstractContextManager[Engine]:
     """Return the engine under test; the benchmarks name it nowhere else."""
-    return nullcontext(SequentialEngine(Workshop(federation, model, plan)))
+    return LocalEngine(Workshop(federation, model, plan), workers)
 
 
 class EvaluationOff:
@@ -125,7 +126,7 @@ def federation_of(
         return LabelledPart(indices, labels[indices])
 
     return Federation(
-        source=ImageSource(data.images, data.normalisation),
+        source=ImageSource(shared(data.images), data.normalisation),
         taxonomy=taxonomy,
         full_taxonomy=data.taxonomy,
         clients=tuple(
