@@ -4,8 +4,9 @@ The same 50,000 images (random, of CIFAR-100's shape) are dealt out to ever more
 sampled for a FedAvg round, so a round trains on ever less: what is left at the end is what the
 engine itself costs. Nothing is validated. Each size runs in a process of its own.
 
-Memory is looked at all through the rounds: of the parent what is resident, of a worker what is its
-own alone (USS), and of all together what they share counted once (PSS). Linux only.
+Memory is looked at all through rounds of their own, since looking takes time: of the parent what is
+resident, of a worker what is its own alone (USS), and of all together with what they share counted
+once (PSS). Linux only.
 
     python benchmarks/scale.py [--quick] [--json]
 """
@@ -27,13 +28,21 @@ from typing import Any
 import torch
 
 from fedgrain.federated import Model, Plan, Workshop, fedavg
-from peers.work import LOCAL, SEED, EvaluationOff, federation_of, open_engine, random_images
+from peers.work import (
+    LOCAL,
+    SEED,
+    EvaluationOff,
+    end_on_sigterm,
+    federation_of,
+    open_engine,
+    random_images,
+)
 
 SIZES = (10, 100, 1_000, 10_000)
 SAMPLED = 10
-IMAGES, QUICK_IMAGES = 50_000, 20_000
+IMAGES, QUICK_IMAGES = 50_000, 12_000
 VALIDATION = 0.01  # of the images; they are held out and never looked at
-EVERY = 0.02  # seconds between two looks at the memory
+EVERY = 0.05  # seconds between two looks at the memory
 SIZE_LIMIT = 900.0  # seconds for one size
 BAR = 30
 
@@ -64,8 +73,11 @@ class MemoryWatch(threading.Thread):
         self.peak = {name: max(value, now[name]) for name, value in self.peak.items()}
         self.looks += 1
 
-    def stop(self) -> None:
-        """Look a last time and end."""
+    def __enter__(self) -> MemoryWatch:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self.join()
         self.look()
@@ -104,29 +116,28 @@ def measure(clients: int, images: int, rounds: int, workers: int) -> dict[str, A
     plan = Plan(seed=SEED, local=LOCAL, join_ratio=SAMPLED / clients)
     model = Model("cnn-32", "flat-softmax")
     state = fedavg.init(Workshop(federation, model, plan).initial, plan)
-    seconds, trained = [], 0
+    seconds: list[float] = []
     began = time.perf_counter()
     with open_engine(federation, model, plan, workers) as opened:
         engine = EvaluationOff(opened)
         state, _ = fedavg.apply(state, plan, engine)
         start = time.perf_counter() - began
-        watch = MemoryWatch()
-        watch.start()
         for _ in range(rounds):
             began = time.perf_counter()
             state, report = fedavg.apply(state, plan, engine)
             seconds.append(time.perf_counter() - began)
-            if len(report.clients) != SAMPLED:
-                raise RuntimeError(f"{len(report.clients)} clients took part, not {SAMPLED}")
-            trained = sum(client["samples"] for client in report.clients)
-        watch.stop()
+        if len(report.clients) != SAMPLED:
+            raise RuntimeError(f"{len(report.clients)} clients took part, not {SAMPLED}")
+        with MemoryWatch() as watch:
+            for _ in range(max(1, rounds // 3)):
+                state, report = fedavg.apply(state, plan, engine)
     return {
         "clients": clients,
         "seconds": statistics.median(seconds),
         "least": min(seconds),
         "most": max(seconds),
         "rounds": rounds,
-        "samples": trained,
+        "samples": sum(client["samples"] for client in report.clients),
         "start": start,
         "memory_kb": watch.peak,
         "looks": watch.looks,
@@ -183,6 +194,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="the engine's workers")
     parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    end_on_sigterm()
     if arguments.size is not None:
         torch.set_num_threads(1)
         images = QUICK_IMAGES if arguments.quick else IMAGES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -43,6 +44,11 @@ def open_engine(
 ) -> AbstractContextManager[Engine]:
     """Return the engine under test; the benchmarks name it nowhere else."""
     return LocalEngine(Workshop(federation, model, plan), workers)
+
+
+def end_on_sigterm() -> None:
+    """Let SIGTERM end this process as an error would: whatever it started is ended first."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 class EvaluationOff:
