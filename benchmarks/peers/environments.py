@@ -37,14 +37,15 @@ def python_of(peer: str) -> Path:
     if python.exists() and marker.exists() and marker.read_text() == content:
         return python
     print(f"{peer}: making an environment in {folder}", file=sys.stderr, flush=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if not python.exists():
-        venv.create(folder, with_pip=True)
     command = [str(python), "-m", "pip", "install", "--quiet", *wanted]
     try:
+        if not python.exists():
+            venv.create(folder, with_pip=True)
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_LIMIT)
     except subprocess.TimeoutExpired:
         raise PeerError(f"pip did not finish within {INSTALL_LIMIT:.0f} s") from None
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise PeerError(f"its environment cannot be made: {error}") from None
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         raise PeerError(f"pip failed: {(errors or ['no reason given'])[-1]}")
