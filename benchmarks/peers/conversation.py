@@ -24,7 +24,10 @@ MARK = "FEDGRAIN_BENCH_MARK"  # in the environment of all that a peer starts, da
 
 
 class Peer:
-    """A peer's script in its own environment and session."""
+    """A peer's script in its own environment.
+
+    Not in a session of its own: Linux may share out a busy machine by sessions (autogroup).
+    """
 
     def __init__(
         self, python: Path, script: Path, environment: Mapping[str, str], log: Path
@@ -37,7 +40,6 @@ class Peer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                start_new_session=True,
             )
 
     def __enter__(self) -> Peer:
