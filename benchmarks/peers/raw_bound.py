@@ -13,6 +13,7 @@ import multiprocessing
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import TracebackType
@@ -96,14 +97,14 @@ def serve(
     """Be one process: train the share of every round until the pipe closes."""
     torch.set_num_threads(1)
     stored = torch.from_numpy(np.load(images, mmap_mode="c"))  # [images, height, width, channels]
-    nets: dict[int, nn.Module] = {}
+    net_of = cache(plain_net)
     connection.send("ready")
     try:
         while True:
             jobs, weights = connection.recv()
             for job in jobs:
                 start = weights[job.weights]
-                net = nets.setdefault(len(start[-1]), plain_net(len(start[-1])))
+                net = net_of(len(start[-1]))
                 client, branch = job.key
                 purpose = "local training" if branch is None else "branch training"
                 more = () if branch is None else (branch,)
