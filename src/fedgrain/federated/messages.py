@@ -1,6 +1,6 @@
-"""What the engine and its workers say to each other: pickles over a socket between our own processes.
+"""What the engine and its workers say to each other: pickles between our own processes.
 
-Tensors go as NumPy arrays, which pickle as one block of memory; torch would wrap each in an archive.
+Tensors go as NumPy arrays, which pickle as a block of memory; torch would make an archive of each.
 """
 
 from __future__ import annotations
