@@ -38,7 +38,11 @@ class SmallNet(nn.Module):
     def __init__(self, outputs: int) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(3, 4, 5, stride=3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(0.1)
+            nn.Conv2d(3, 4, 5, stride=3),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Dropout(0.1),
         )
         self.head = nn.Linear(400, outputs)
 

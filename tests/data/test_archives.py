@@ -9,7 +9,13 @@ import pytest
 from fedgrain.data.archives import unpack
 from fedgrain.errors import DataError
 
-MODES = {"a.tar.gz": "w:gz", "a.tar.xz": "w:xz", "a.tar.bz2": "w:bz2", "a.tgz": "w:gz", "a.tar": "w"}
+MODES = {
+    "a.tar.gz": "w:gz",
+    "a.tar.xz": "w:xz",
+    "a.tar.bz2": "w:bz2",
+    "a.tgz": "w:gz",
+    "a.tar": "w",
+}
 
 
 def tar_with(path: Path, *members: tarfile.TarInfo | tuple[str, bytes]) -> Path:
@@ -60,7 +66,9 @@ def test_zip_unpacks(tmp_path):
 @pytest.mark.parametrize("name", ["../x", "/tmp/fedgrain-x", "top/../../x", "..\\x", "C:/x"])
 def test_no_member_leads_outside(tmp_path, name):
     (tmp_path / "in").mkdir()
-    refused(tar_with(tmp_path / "in/a.tar.gz", ("fine", b"1"), (name, b"evil")), "outside its folder")
+    refused(
+        tar_with(tmp_path / "in/a.tar.gz", ("fine", b"1"), (name, b"evil")), "outside its folder"
+    )
     with zipfile.ZipFile(tmp_path / "in/a.zip", "w") as zipped:
         zipped.writestr("fine", b"1")
         zipped.writestr(name, b"evil")

@@ -100,7 +100,10 @@ def test_concentration_goes_from_one_owner_to_equal_shares():
 def test_dirichlet_shares_have_the_distributions_mean_and_variance():
     labels = np.repeat(np.arange(2000), 100)
     table = np.array(
-        [np.bincount(labels[p], minlength=2000) for p in partition_dirichlet(labels, 4, 0.5, seed=0)]
+        [
+            np.bincount(labels[p], minlength=2000)
+            for p in partition_dirichlet(labels, 4, 0.5, seed=0)
+        ]
     )
     shares = table / 100
     assert shares.mean(axis=1) == pytest.approx([0.25] * 4, abs=0.02)
