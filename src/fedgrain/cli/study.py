@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedgrain.cli.arguments import add_json, print_json
 
 if TYPE_CHECKING:
+    from fedgrain.experiment.results import Results
     from fedgrain.experiment.study import Study
 
 
@@ -81,8 +82,8 @@ def study_of(args: argparse.Namespace) -> Study:
 
     is_file = args.study.endswith(".toml") or "/" in args.study
     study = read_study(args.study) if is_file else preset(args.study, args.datasets)
-    parts = ("datasets", "methods", "alphas", "seeds", "search", "candidates")
-    parts += ("branch_candidates", "search_seeds")
+    parts = ["datasets", "methods", "alphas", "seeds", "search", "candidates"]
+    parts += ["branch_candidates", "search_seeds"]
     given = {n: getattr(args, n) for n in parts if getattr(args, n) is not None}
     settings = {**study.settings, **dict(_setting(text) for text in args.settings)}
     if args.rounds is not None:
@@ -152,32 +153,44 @@ def _list(study: Study, as_json: bool) -> None:
 
 def _report(folder: Path, as_json: bool) -> None:
     """Write and print what the finished runs give."""
+    import json
+
     from fedgrain.experiment.results import collect
     from fedgrain.experiment.summary import sentence
     from fedgrain.experiment.table_formats import format_tables
     from fedgrain.experiment.tables import score_tables
     from fedgrain.files import write_text
-    from fedgrain.report.figures import draw_study
 
     results = collect(folder)
     tables = score_tables(results)
     for form, name in (("text", "table.txt"), ("json", "table.json"), ("csv", "table.csv")):
         write_text(folder / name, format_tables(tables, form))
-    pictures = draw_study(folder, results)
+    pictures = draw(folder, results)
     if as_json:
-        import json
-
         content = json.loads(format_tables(tables, "json"))
         shown = {"sentence": sentence(results), "figures": [str(path) for path in pictures]}
         print_json({"study": results.study.name, **content, **shown, "missing": results.missing})
         return
     print(format_tables(tables, "text"))
+    print(sentence(results))
     if results.missing:
         print(f"{results.missing} cells of the grid have no result yet")
-    print(sentence(results))
     for path in pictures:
         if path.suffix == ".png":
             print(f"figure: {path}")
+
+
+def draw(folder: Path, results: Results) -> list[Path]:
+    """Draw every figure; without the images at hand all but the operating curve."""
+    from fedgrain.errors import FedgrainError
+    from fedgrain.report.figures import draw_operating_curves, draw_study
+
+    pictures = draw_study(folder, results)
+    try:
+        pictures += draw_operating_curves(folder, results)
+    except FedgrainError as error:
+        print(f"no operating curve: {error}", file=sys.stderr)
+    return pictures
 
 
 def progress_bar() -> Any:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fedgrain.cli.study import draw
+
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 
@@ -35,6 +37,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--hierarchy", action="store_true", help="add the properties of the class hierarchies"
     )
+    parser.add_argument(
+        "--figures", action="store_true", help="draw the figures again, into DIR/figures"
+    )
     parser.set_defaults(run=run)
 
 
@@ -51,5 +56,8 @@ def run(args: argparse.Namespace) -> None:
     if args.hierarchy:
         tables.append(hierarchy_table(args.folder, results))
     print(format_tables(tables, args.format), end="")
+    if args.figures:
+        for path in draw(args.folder, results):
+            print(f"wrote {path}", file=sys.stderr)
     if results.missing:
         print(f"{results.missing} cells of the grid have no result yet", file=sys.stderr)

@@ -110,7 +110,7 @@ def result_values(
     scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
     if len(tested):
         full = federation.full_taxonomy
-        truth = prepared.data.labels[tested]
+        truth = prepared.data.labels[tested].astype(np.int64)
         prediction = numbers_in(full, federation.taxonomy)[leaves]
         summary = summarise(truth, cut_back(truth, prediction, full), full, federation.taxonomy)
         scores.update(asdict(summary))

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Protocol
 
 from fedgrain.errors import FedgrainError, StudyError
-from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import RunFolder, exclusive, read_json, write_json
-from fedgrain.experiment.methods import parse_method
-from fedgrain.experiment.study import (
-    MAY_GROW,
-    PlannedRun,
-    Study,
-    linked,
-    plan_runs,
-    read_study,
-    run_name,
-)
+from fedgrain.experiment.study import MAY_GROW, PlannedRun, Study, plan_runs, read_study
 from fedgrain.experiment.workers import absolute, run_job
 from fedgrain.files import write_text
 
 Rates = dict[str, dict[str, dict[str, float]]]  # data set -> head or fedbdft -> setting -> value
-IMAGENET_SEARCH_SAMPLE = 42  # seed of the sample for the search (method, section 10)
 
 
 class StudyFolder:
@@ -69,6 +57,8 @@ class Outcome:
 
 def run_study(study: Study, folder: str | Path, executor: Executor, progress: Progress) -> Outcome:
     """Run what is missing of a study; a run that fails does not stop the others."""
+    from fedgrain.experiment.search import search_rates
+
     study = study.complete()
     place = StudyFolder(folder)
     check_folder(study, place)
@@ -123,7 +113,6 @@ def work_off(
     executor: Executor,
     progress: Progress,
     what: str,
-    base_folder: Path | None = None,
 ) -> Outcome:
     """Run all that are not finished, each after the run it starts from."""
     outcome = Outcome()
@@ -143,7 +132,7 @@ def work_off(
         ]
         open_runs = [run for run in open_runs if run not in ready]
         for run in ready:
-            base = None if run.after is None else absolute((base_folder or folder) / run.after)
+            base = None if run.after is None else absolute(folder / run.after)
             job = executor.submit(run_job, run.config, absolute(folder / run.name), base)
             going[job] = run.name
         done, _ = wait(going, return_when=FIRST_COMPLETED)
@@ -160,76 +149,3 @@ def work_off(
 
 def _told(error: BaseException) -> str:
     return str(error) if isinstance(error, FedgrainError) else f"{type(error).__name__}: {error}"
-
-
-def search_rates(
-    study: Study, place: StudyFolder, executor: Executor, progress: Progress
-) -> tuple[Rates, Outcome]:
-    """Find each head's learning rate at alpha 0, by mean validation HF; then fedbdft's branches'.
-
-    At alpha 0 every label is a leaf and all supervisions of a head are the same loss, so `paper`
-    stands for them all. FedBDFT takes the rate of cond-softmax for its first stage.
-    """
-    methods = [parse_method(name) for name in study.methods]
-    heads = list(dict.fromkeys(method.head for method in methods))
-    plain = replace(study, zero_shot=False, alphas=(0.0,))
-    rates: Rates = {dataset: {} for dataset in study.datasets}
-    tables: dict[str, dict[str, Any]] = {dataset: {} for dataset in study.datasets}
-    stages: list[tuple[str, str, tuple[float, ...], list[str]]] = [
-        ("lr", "learning rates", study.candidates, heads)
-    ]
-    if any(method.algorithm == "fedbdft" for method in methods):
-        stages.append(("branch_lr", "branch rates", study.branch_candidates, ["fedbdft"]))
-    everything = Outcome()
-    earlier: dict[str, Config] = {}
-    for setting, what, candidates, searched in stages:
-        configs: dict[str, Config] = {}
-        for dataset in study.datasets:
-            for one in searched:
-                for value in candidates:
-                    found = {**rates[dataset].get("cond-softmax", {})} if one == "fedbdft" else {}
-                    for seed in study.search_seeds:
-                        config = _search_config(
-                            plain, dataset, one, seed, {**found, setting: value}
-                        )
-                        configs[f"{run_name(config)}-{setting}{value:g}"] = config
-        planned = [run for run in linked({**earlier, **configs}) if run.name in configs]
-        outcome = work_off(planned, place.search_runs, executor, progress, what)
-        everything.values |= outcome.values
-        everything.failures |= outcome.failures
-        if outcome.failures:
-            return rates, everything
-        earlier |= configs
-        for name, config in configs.items():
-            one = "fedbdft" if config.algorithm == "fedbdft" else config.head
-            table = tables[config.dataset].setdefault(
-                one, {"setting": setting, "validation_hf": {}}
-            )
-            by_seed = table["validation_hf"].setdefault(f"{getattr(config, setting):g}", {})
-            by_seed[str(config.seed)] = outcome.values[name]["validation_hf"]
-        for dataset in study.datasets:
-            for one in searched:
-                _settle(tables[dataset][one], rates[dataset], one, setting)
-    write_json(place.search, {"rates": rates, "tables": tables})
-    return rates, everything
-
-
-def _search_config(
-    study: Study, dataset: str, searched: str, seed: int, rates: Mapping[str, float]
-) -> Config:
-    config = study.configs(dataset, f"{searched}/paper", 0.0, seed, rates)[0]
-    return replace(config, sample_seed=IMAGENET_SEARCH_SAMPLE) if dataset == "imagenet" else config
-
-
-def _settle(
-    table: dict[str, Any], rates: dict[str, dict[str, float]], searched: str, setting: str
-) -> None:
-    """Take the candidate with the best mean; among equals the smallest."""
-    means = {value: fmean(by_seed.values()) for value, by_seed in table["validation_hf"].items()}
-    best = max(sorted(means, key=float), key=means.__getitem__)
-    table["mean_validation_hf"], table["best"] = means, float(best)
-    start = rates.get("cond-softmax", {}) if searched == "fedbdft" else {}
-    rates[searched] = {**start, setting: float(best)}
-
-
-Make = Callable[[], Executor]

@@ -1,8 +1,8 @@
 """A study: a grid of methods, alphas, seeds and data sets, and the runs that it asks for.
 
-A study is a folder: ``study.toml``, ``runs/`` and, after a search of learning rates, ``search/`` and
-``search.json``. Every run in it is an ordinary run folder, so a study that was stopped, however it
-was stopped, goes on by being started again.
+A study is a folder: ``study.toml``, ``runs/`` and, after a search of learning rates, ``search/``
+and ``search.json``. Every run in it is an ordinary run folder, so a study that was stopped, however
+it was stopped, goes on by being started again.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def _ranked(entries: dict[str, Cell | None]) -> dict[str, Cell | None]:
 
 
 def gains_tables(results: Results, paper: bool = False) -> list[Table]:
-    """Return each method's relative gain in HF over the baselines, the heads under the paper's rule.
+    """Return each method's relative gain in HF over the baselines: heads under the paper's rule.
 
     In two readings: over the baselines' mean HF, and the mean of the gains over each of them.
     """

@@ -133,11 +133,11 @@ def dask_workers(address: str) -> Iterator[Executor]:
     except ImportError:
         raise StudyError("--dask needs the extra: pip install 'fedgrain[dask]'") from None
     try:
-        client = Client(address, set_as_default=False)
+        client = Client(address, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise StudyError(f"no Dask scheduler answers at {address}: {error}") from None
     with client:
-        executor: Executor = client.get_executor(pure=False, retries=0)
+        executor: Executor = client.get_executor(pure=False)  # type: ignore[no-untyped-call]
         try:
             yield executor
         except BaseException:

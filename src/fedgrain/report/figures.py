@@ -76,11 +76,15 @@ def draw_training(folder: str | Path, results: Results, path_stem: Path) -> list
             if not curves:
                 continue
             look = {**style_of(number), "marker": None}
+            look["zorder"] = (
+                2 if method.startswith("fedbdft") else 3
+            )  # its first stage is another's
             for curve in curves:
-                axes.plot(range(1, len(curve) + 1), curve, **{**look, "alpha": 0.25, "lw": 0.8})
-            shortest = min(map(len, curves))  # beyond it the mean would be over other seeds
-            mean = np.mean([curve[:shortest] for curve in curves], axis=0)
-            axes.plot(range(1, shortest + 1), mean, label=method, **look)
+                axes.plot(range(1, len(curve) + 1), curve, **{**look, "alpha": 0.3, "lw": 0.8})
+            longest = max(map(len, curves))  # one that stopped early stays where it stopped
+            held = [curve + curve[-1:] * (longest - len(curve)) for curve in curves]
+            axes.plot(range(1, longest + 1), np.mean(held, axis=0), label=method, **look)
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_title(f"{dataset}, alpha {alpha:g}")
         _finish(axes, "round (fedbdft: then cycles)", "validation HF")
     return _with_legend(figure, panels, path_stem)
@@ -111,13 +115,13 @@ def draw_depths(folder: str | Path, results: Results, path_stem: Path) -> list[P
 
 
 def draw_operating_curves(
-    folder: str | Path, results: Results, path_stem: Path, alpha: float | None = None
+    folder: str | Path, results: Results, alpha: float | None = None
 ) -> list[Path]:
-    """Draw HP over HR as the threshold falls, for the first seed of each method.
+    """Draw HP over HR as the threshold falls, for the first finished run of each method.
 
     The models of the runs predict their test images again, so this takes longer than the others.
     """
-    from fedgrain.experiment.evaluate import curve_of_run
+    from fedgrain.experiment.operating import curve_of_run
 
     study = results.study
     dataset = study.datasets[0]
@@ -135,7 +139,9 @@ def draw_operating_curves(
         axes.plot([hr], [hp], **{**style_of(number), "linestyle": ""})
     axes.set_title(f"{dataset}, alpha {chosen:g}; markers: P of at least 0.5")
     _finish(axes, "HR: how far down", "HP: how right")
-    return _with_legend(figure, [axes], path_stem)
+    if not axes.lines:
+        return []
+    return _with_legend(figure, [axes], Path(folder) / "figures" / "operating_curve")
 
 
 def _finished(
