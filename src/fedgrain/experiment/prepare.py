@@ -5,6 +5,7 @@ Split, partition, knowledge and initial weights all derive from the run's seed.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -160,15 +161,29 @@ def client_knowledge(config: Config, data: LabelledImages, parts: list[Indices])
         generate = hidden_leaves if config.knowledge == "hidden-leaves" else known_paths_only
         knowledge = generate(full, clients, config.alpha, config.seed, expertise=config.expertise)
     else:
-        own = load_callable(config.knowledge, "knowledge", ConfigError)
-        knowledge = own(full, clients, config.alpha, config.seed)
-        if not isinstance(knowledge, Knowledge):
-            raise ConfigError(f"knowledge {config.knowledge!r} did not return a Knowledge")
+        knowledge = _users_knowledge(config, full, clients)
     if len(knowledge.client_names) != clients or knowledge.annotators is not None:
         raise KnowledgeError(
             f"{config.knowledge}: knowledge of {len(knowledge.known)} labellers for {clients} "
             "clients; give one entry per client"
         )
+    return knowledge
+
+
+def _users_knowledge(config: Config, full: Taxonomy, clients: int) -> Knowledge:
+    """Call the user's generator: (taxonomy, clients, alpha, seed) -> Knowledge."""
+    own = load_callable(config.knowledge, "knowledge", ConfigError)
+    given = (full, clients, config.alpha, config.seed)
+    try:
+        inspect.signature(own).bind(*given)
+    except TypeError as error:
+        raise ConfigError(
+            f"knowledge {config.knowledge!r}: {error}; it is called with the taxonomy, the number "
+            "of clients, alpha and the seed"
+        ) from None
+    knowledge = own(*given)
+    if not isinstance(knowledge, Knowledge):
+        raise ConfigError(f"knowledge {config.knowledge!r} did not return a Knowledge")
     return knowledge
 
 

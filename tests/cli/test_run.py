@@ -1,0 +1,189 @@
+"""``fedgrain run``, ``predict`` and ``evaluate`` as a user calls them."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fedgrain.cli import main
+from own_parts import few_glyphs
+
+TESTS = Path(__file__).parents[1]
+SMALL = [
+    *("--dataset", "own_parts:few_glyphs", "--net", "own_parts:SmallNet", "--clients", "4"),
+    *("--alpha", "0.5", "--max-children", "4", "--batch", "16", "--rounds", "2"),
+]
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    assert main(["run", *SMALL, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_json_is_the_result_and_nothing_else(tmp_path, capsys) -> None:
+    folder = tmp_path / "run"
+    assert main(["run", *SMALL, "--out", str(folder), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == json.loads((folder / "result.json").read_text())
+    assert "validation HF" in err  # progress
+
+
+def test_the_same_command_again_says_that_it_is_finished(run_folder, capsys) -> None:
+    assert main(["run", *SMALL, "--out", str(run_folder)]) == 0
+    out, err = capsys.readouterr()
+    assert "is finished already" in err
+    assert "validation HF" in out
+    assert str(run_folder) in out
+
+
+def test_a_config_file_with_flags_on_top(run_folder, tmp_path, capsys) -> None:
+    config = run_folder / "config.toml"
+    out = tmp_path / "other"
+    assert main(["run", str(config), "--rounds", "1", "--seed", "50", "--out", str(out)]) == 0
+    result = json.loads((out / "result.json").read_text())
+    assert (result["rounds"], result["seed"], result["config"]["clients"]) == (1, 50, 4)
+
+
+def test_without_out_the_folder_is_named_after_the_run(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", *SMALL, "--rounds", "1", "--algorithm", "fedbdft", "--cycles", "1"]) == 0
+    name = "own_parts-few_glyphs-fedbdft-cond-softmax-paper-alpha0.5-seed47"
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [name]
+    out = capsys.readouterr().out
+    assert out.startswith("fedbdft, cond-softmax, paper, alpha 0.5, seed 47\nrounds 1, cycles 1\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--head", "hard-softmax"], "head 'hard-softmax' does not exist"),
+        (["--alpha", "1.5"], "alpha is 1.5"),
+        (["--lr", "-0.1"], "lr is -0.1"),
+        (["--dataset", "own_parts:no_images"], "no training images"),
+        (["--dataset", "folder", "--data-root", "/nowhere"], "/nowhere: there is no such folder"),
+        (["--knowledge", "/nowhere/known.json"], "/nowhere/known.json"),
+        (["--net", "squeezenet", "--head", "cond-sigmoid"], "no meaning on squeezenet"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_settings(flags, words, tmp_path, capsys) -> None:
+    assert main(["run", *SMALL, *flags, "--out", str(tmp_path / "run")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("fedgrain: error: ")
+    assert words in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_another_config(run_folder, capsys) -> None:
+    before = {path: path.read_bytes() for path in run_folder.iterdir()}
+    assert main(["run", *SMALL, "--lr", "0.2", "--out", str(run_folder)]) == 2
+    err = capsys.readouterr().err
+    assert "holds a run with other settings: lr (0.05 and 0.2); choose another folder" in err
+    assert {path: path.read_bytes() for path in run_folder.iterdir()} == before
+
+
+def test_unknown_flags_and_a_missing_file(fedgrain, tmp_path) -> None:
+    done = fedgrain("run", "--rate", "1")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert main(["run", str(tmp_path / "none.toml")]) == 2
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(Path(sys.executable).with_name("fedgrain")), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+    )
+
+
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path, capsys) -> None:
+    folder = tmp_path / "a run"
+    flags = [*SMALL, "--rounds", "80", "--patience", "80", "--out", str(folder)]
+    process = started("run", *flags)
+    deadline = time.monotonic() + 120
+    while not (folder / "metrics.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    refused = main(["run", *flags])  # a second process on the folder
+    assert (refused, process.poll()) == (2, None)
+    assert "another process is running here" in capsys.readouterr().err
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert "Traceback" not in err
+    (line,) = [line for line in err.splitlines() if line.startswith("stopped; go on from")]
+    command = shlex.split(line.partition("with: ")[2])
+    assert not (folder / "result.json").exists()
+    assert not list(folder.glob(".*.part"))
+    assert main(command[1:]) == 0
+    assert len((folder / "metrics.jsonl").read_text().splitlines()) == 80
+    again = tmp_path / "undisturbed"
+    assert main(["run", *flags[:-1], str(again)]) == 0
+    for name in ("best.safetensors", "model.json"):
+        assert (folder / name).read_bytes() == (again / name).read_bytes()
+
+
+def test_predict_prints_paths(run_folder, tmp_path, capsys) -> None:
+    data = few_glyphs()
+    paths = [str(tmp_path / f"{number}.png") for number in range(3)]
+    for number, path in enumerate(paths):
+        Image.fromarray(data.images[number]).save(path)
+    assert main(["predict", str(run_folder), *paths]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == paths
+    assert all(" > " in line for line in lines)
+
+    assert main(["predict", str(run_folder), *paths, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["predictions"]
+    leaves = [data.taxonomy.ids[leaf] for leaf in data.taxonomy.leaves]
+    assert all(entry["path"][-1]["id"] in leaves for entry in told)
+
+    assert main(["predict", str(run_folder), *paths, "--json", "--confidence", "0.6"]) == 0
+    sure = json.loads(capsys.readouterr().out)["predictions"]
+    for stopped, whole in zip(sure, told, strict=True):
+        assert stopped["path"][-1]["probability"] >= 0.6
+        assert len(stopped["path"]) <= len(whole["path"])
+    assert main(["predict", str(run_folder), paths[0], "--confidence", "1.0"]) == 0
+    assert main(["predict", str(run_folder), paths[0], "--confidence", "1.5"]) == 2
+
+
+def test_predict_with_a_broken_image(run_folder, tmp_path, capsys) -> None:
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nnothing")
+    Image.fromarray(few_glyphs().images[0]).save(tmp_path / "good.png")
+    paths = [str(tmp_path / "good.png"), str(tmp_path / "broken.png")]
+    assert main(["predict", str(run_folder), *paths]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"fedgrain: error: {paths[1]}: not a readable image")
+    assert err.count("\n") == 1
+    assert main(["predict", str(tmp_path), paths[0]]) == 2
+    assert "no finished run here" in capsys.readouterr().err
+
+
+def test_evaluate_repeats_the_scores_of_the_run(run_folder, capsys) -> None:
+    assert main(["evaluate", str(run_folder), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    result = json.loads((run_folder / "result.json").read_text())
+    assert {name: scores[name] for name in ("hf", "hr", "hp", "accuracy")} == {
+        name: result[name] for name in ("hf", "hr", "hp", "accuracy")
+    }
+    sure = ["--rule", "threshold", "--threshold", "0.9"]
+    assert main(["evaluate", str(run_folder), *sure, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hp"] > scores["hp"]
+    assert main(["evaluate", str(run_folder), "--dataset", "own_parts:only_to_test"]) == 0
+    assert "8 images of own_parts:only_to_test, split test" in capsys.readouterr().out
+    assert main(["evaluate", str(run_folder), "--split", "winter"]) == 2
+    assert "no split 'winter'" in capsys.readouterr().err

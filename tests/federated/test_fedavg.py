@@ -1,0 +1,149 @@
+"""FedAvg: one client, identical clients, weights, clients left out, faults."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fedgrain.errors import FederationError
+from fedgrain.federated import EarlyStopping, LocalSettings, Plan, fedavg
+from fedgrain.federated.plan import joining, sample
+from small_federation import VALIDATION, Recording, engine, federation
+
+LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
+EVERYONE = Plan(join_ratio=1.0, local=LocalSettings(lr=0.2, batch=4))
+
+
+def rounds(trainer: Recording, plan: Plan, count: int) -> fedavg.FedAvgState:
+    state = fedavg.init(trainer.workshop.initial, plan)
+    for _ in range(count):
+        state, _ = fedavg.apply(state, plan, trainer)
+    return state
+
+
+def test_one_client_is_plain_sgd() -> None:
+    """The mean and the server add nothing; that local training is SGD is in test_client.py."""
+    trainer = engine(federation([LABELS]), EVERYONE)
+    weights = trainer.workshop.initial
+    for number in (1, 2):
+        weights = trainer.workshop.train(number, 0, weights, None).state
+    final = rounds(trainer, EVERYONE, 2).weights
+    assert all(torch.equal(final[name], weights[name]) for name in weights)
+
+
+@pytest.mark.parametrize("head", ["flat-softmax", "cond-softmax", "softmax-margin"])
+def test_identical_clients_with_full_batches_equal_one_client(head: str) -> None:
+    plan = replace(EVERYONE, local=LocalSettings(lr=0.2, batch=len(LABELS), epochs=2))
+    alone = rounds(engine(federation([LABELS]), plan, head=head), plan, 3)
+    three = federation([LABELS] * 3, same_images=True)
+    together = rounds(engine(three, plan, head=head), plan, 3)
+    for name, value in alone.weights.items():
+        torch.testing.assert_close(together.weights[name], value, atol=1e-6, rtol=0)
+
+
+def test_clients_weigh_as_much_as_samples_enter_their_loss() -> None:
+    """flat-softmax drops coarse labels: 2, 3 and 5 samples are left of 4, 4 and 5."""
+    labels = [["a1", "b2", "a", "b"], ["c", "a3", "b1", "r"], ["c", "a1", "a2", "b1", "b2"]]
+    trainer = engine(federation(labels), EVERYONE, head="flat-softmax")
+    start = trainer.workshop.initial
+    trained = [trainer.workshop.train(1, client, start, None).state for client in range(3)]
+    state, report = fedavg.apply(fedavg.init(start, EVERYONE), EVERYONE, trainer)
+    assert [line["samples"] for line in report.clients] == [2, 3, 5]
+    for name, value in state.weights.items():
+        by_hand = 0.2 * trained[0][name] + 0.3 * trained[1][name] + 0.5 * trained[2][name]
+        torch.testing.assert_close(value, by_hand, atol=1e-6, rtol=0)
+
+
+def test_a_client_without_entering_samples_is_skipped() -> None:
+    labels = [["a", "b", "r"], ["a1", "b2"], [], ["c"]]
+    trainer = engine(federation(labels), EVERYONE, head="flat-softmax")
+    _, report = fedavg.apply(fedavg.init(trainer.workshop.initial, EVERYONE), EVERYONE, trainer)
+    assert [task.client for task in trainer.tasks] == [1, 3]
+    assert [line["client"] for line in report.clients] == ["site 1", "site 3"]
+    whole = engine(federation(labels), EVERYONE, head="flat-softmax", supervision="marginal")
+    fedavg.apply(fedavg.init(whole.workshop.initial, EVERYONE), EVERYONE, whole)
+    assert [task.client for task in whole.tasks] == [0, 1, 3]
+
+
+def test_nobody_with_a_sample() -> None:
+    trainer = engine(federation([["a"], ["b", "r"]]), EVERYONE, head="flat-softmax")
+    with pytest.raises(FederationError, match="no client has a sample that enters the loss"):
+        fedavg.apply(fedavg.init(trainer.workshop.initial, EVERYONE), EVERYONE, trainer)
+
+
+def test_a_client_that_sends_nan_loses_its_update_and_is_told() -> None:
+    labels = [["a2", "b1"], ["a1", "b2"], ["c", "b1", "a3"]]  # a1 makes the loss not a number
+    trainer = engine(federation(labels), EVERYONE, head="own_parts:ExplodingHead")
+    start = trainer.workshop.initial
+    one, three = (trainer.workshop.train(1, client, start, None).state for client in (0, 2))
+    state, report = fedavg.apply(fedavg.init(start, EVERYONE), EVERYONE, trainer)
+    assert report.faults == [
+        {"client": "site 1", "fault": "its update holds NaN or infinite numbers"}
+    ]
+    for name, value in state.weights.items():
+        torch.testing.assert_close(value, 0.4 * one[name] + 0.6 * three[name], atol=1e-6, rtol=0)
+
+
+def test_too_few_updates() -> None:
+    broken = engine(federation([["a1"], ["c"]]), EVERYONE, head="own_parts:ExplodingHead")
+    start = fedavg.init(broken.workshop.initial, EVERYONE)
+    with pytest.raises(FederationError, match=r"round 1: 1 clients .* site 0 failed with: its upd"):
+        fedavg.apply(start, replace(EVERYONE, min_clients=2), broken)
+    few = engine(federation([["b1"], ["c"]]), EVERYONE)
+    with pytest.raises(FederationError, match="but min_clients is 3; lower it"):
+        fedavg.apply(start, replace(EVERYONE, min_clients=3), few)
+
+
+def test_batch_norm_is_averaged_and_its_counter_is_the_servers() -> None:
+    labels = [["a1", "b2"], ["c", "a3", "b1"], ["c", "a1", "a2", "b1", "b2"]]
+    trainer = engine(federation(labels), EVERYONE, net="own_parts:SmallNet")
+    start = trainer.workshop.initial
+    trained = [trainer.workshop.train(1, client, start, None).state for client in range(3)]
+    state, _ = fedavg.apply(fedavg.init(start, EVERYONE), EVERYONE, trainer)
+    assert all(t["features.1.num_batches_tracked"] > 0 for t in trained)
+    assert state.weights["features.1.num_batches_tracked"] == 0
+    for name in ("features.1.running_mean", "features.1.running_var"):
+        by_hand = 0.2 * trained[0][name] + 0.3 * trained[1][name] + 0.5 * trained[2][name]
+        torch.testing.assert_close(state.weights[name], by_hand, atol=1e-6, rtol=0)
+    assert trainer.parameters == {
+        *("features.0.weight", "features.0.bias", "features.1.weight", "features.1.bias"),
+        *("head.weight", "head.bias"),
+    }
+
+
+def test_best_weights_are_kept_and_patience_ends_it() -> None:
+    plan = replace(EVERYONE, rounds=50, stopping=EarlyStopping(patience=2))
+    trainer = engine(federation([LABELS]), plan)
+    scores = iter([0.2, 0.5, 0.5, 0.4, 0.9])
+    trainer.validate = lambda weights: next(scores)
+    state, weights = fedavg.init(trainer.workshop.initial, plan), []
+    while not fedavg.finished(state, plan):
+        state, _ = fedavg.apply(state, plan, trainer)
+        weights.append(state.weights)
+    assert state.round == 4
+    assert state.stopping.best == 0.5
+    assert state.best is weights[1]
+    assert fedavg.finished(replace(state, round=50, stopping=EarlyStopping()), plan)
+
+
+def test_who_joins() -> None:
+    assert [joining(10, 0.5), joining(10, 0.4), joining(5, 0.5), joining(3, 0.1)] == [5, 4, 3, 1]
+    draws = [sample(range(2, 12), 5, 47, "clients of a round", number) for number in range(200)]
+    assert all(draw == sorted(set(draw)) and len(draw) == 5 for draw in draws)
+    assert draws == [
+        sample(range(2, 12), 5, 47, "clients of a round", number) for number in range(200)
+    ]
+    shares = [sum(client in draw for draw in draws) / 200 for client in range(2, 12)]
+    assert 0.35 < min(shares) < max(shares) < 0.65
+    assert sample([7, 3], 5, 47, "clients of a round", 1) == [3, 7]
+
+
+def test_server_validation_is_the_mean_hf() -> None:
+    trainer = engine(federation([LABELS]), EVERYONE)
+    answer = ["a1", "a1", "b1", "b1", "c", "c"] * 2
+    tree = trainer.workshop.federation.taxonomy
+    trainer.workshop.predict_leaves = lambda weights, rows: [tree.index(node) for node in answer]
+    by_hand = {("a2", "a1"): 0.5, ("a3", "b1"): 0.0, ("b2", "c"): 0.0}
+    pairs = zip(VALIDATION, answer, strict=True)
+    expected = [1.0 if truth == said else by_hand[truth, said] for truth, said in pairs]
+    assert trainer.validate({}) == pytest.approx(sum(expected) / 12)

@@ -1,0 +1,215 @@
+"""FedBDFT: one branch at a time, gamma, weights |D_e|, what is never trained, the two stages."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedgrain.errors import FederationError
+from fedgrain.federated import EarlyStopping, LocalSettings, Plan, fedbdft
+from fedgrain.federated.fedbdft import FedBdftState
+from small_federation import NODE, Recording, engine, federation, known
+
+ROOT, A, B = NODE["r"], NODE["a"], NODE["b"]
+PLAN = Plan(
+    join_ratio=1.0,
+    cycles=3,
+    branch=LocalSettings(lr=0.2, batch=4),
+    stopping=EarlyStopping(patience=2),
+    min_branch_samples=8,
+)
+
+
+def start(trainer: Recording, plan: Plan = PLAN) -> FedBdftState:
+    workshop = trainer.workshop
+    return fedbdft.init(workshop.decoupled(workshop.initial), plan, trainer)
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_decoupling_keeps_features_and_the_rows_of_the_children() -> None:
+    trainer = engine(federation([["a1"]]), PLAN)
+    weights, branches = trainer.workshop.initial, start(trainer).branches
+    assert list(branches) == [ROOT, A, B]
+    for e, rows in ((ROOT, ["a", "b", "c"]), (A, ["a1", "a2", "a3"]), (B, ["b1", "b2"])):
+        outputs = [NODE[name] - 1 for name in rows]  # cond-softmax has no output for the root
+        assert torch.equal(branches[e].weights["head.weight"], weights["head.weight"][outputs])
+        assert torch.equal(branches[e].weights["head.bias"], weights["head.bias"][outputs])
+
+
+def test_a_round_changes_only_its_branch() -> None:
+    """Below a lie 8 samples, below b 2 and below the root 8: then the root's patience is over."""
+    trainer = engine(federation([["a1", "a2", "a3", "a1", "a2", "a3", "a1", "a2"]]), PLAN)
+    before = start(trainer)
+    tired = replace(before.branches[ROOT], stopping=EarlyStopping(patience=1, waited=1))
+    before = FedBdftState(0, {**before.branches, ROOT: tired})
+    copies = {
+        e: {name: value.clone() for name, value in branch.weights.items()}
+        for e, branch in before.branches.items()
+    }
+    after, report = fedbdft.apply(before, PLAN, trainer)
+    assert [(task.branch, task.client) for task in trainer.tasks] == [(A, 0)]
+    assert [line["branch"] for line in report.branches] == ["a"]
+    assert not equal(after.branches[A].weights, copies[A])
+    assert after.branches[A].rounds == 1
+    for e in (ROOT, B):
+        assert equal(after.branches[e].weights, copies[e])
+        assert equal(after.branches[e].best, copies[e])
+        assert after.branches[e].rounds == 0
+    model = trainer.workshop.decoupled_model({e: b.weights for e, b in after.branches.items()})
+    image = trainer.workshop.federation.source.batch(np.array([1000]))
+    log_probs = model.node_log_probs(image)[0]
+    fresh = engine(federation([["a1"]]), PLAN).workshop
+    old = fresh.head.node_log_probs(fresh.net(image))[0]
+    moved = [name for name in NODE if abs(log_probs[NODE[name]] - old[NODE[name]]) > 1e-6]
+    assert sorted(moved) == ["a1", "a2", "a3"]
+
+
+def test_weights_are_proportional_to_the_samples_of_the_branch() -> None:
+    """|D_a| is 8, 12 and 20 by hand: labels below a; a itself and b do not count (paper)."""
+    labels = [
+        ["a1", "a2"] * 4 + ["a"] * 9 + ["b1"],
+        ["a1", "a3", "a2"] * 4 + ["c"] * 5,
+        ["a2", "a3"] * 10 + ["b", "r"],
+    ]
+    trainer = engine(federation(labels), PLAN)
+    before = start(trainer)
+    weights = before.branches[A].weights
+    trained = [trainer.workshop.train(1, client, weights, A).state for client in range(3)]
+    after, report = fedbdft.apply(before, PLAN, trainer)
+    line = next(line for line in report.branches if line["branch"] == "a")
+    assert [client["samples"] for client in line["clients"]] == [8, 12, 20]
+    assert all(np.isfinite(client["loss"]) for client in line["clients"])
+    for name, value in after.branches[A].weights.items():
+        by_hand = 0.2 * trained[0][name] + 0.3 * trained[1][name] + 0.5 * trained[2][name]
+        torch.testing.assert_close(value, by_hand, atol=1e-6, rtol=0)
+
+
+def test_only_clients_with_gamma_samples_train_a_branch() -> None:
+    labels = [["a1", "a2"] * 3 + ["a3"], ["a1", "a2"] * 4, ["b1", "b2"] * 10, ["a3", "a1"] * 9]
+    trainer = engine(federation(labels), PLAN)
+    state, _ = fedbdft.apply(start(trainer), PLAN, trainer)
+    assert [(t.branch, t.client) for t in trainer.tasks] == [
+        *((ROOT, 1), (ROOT, 2), (ROOT, 3)),
+        *((A, 1), (A, 3)),
+        (B, 2),
+    ]
+    half = engine(federation(labels), replace(PLAN, join_ratio=0.5))
+    fedbdft.apply(start(half), replace(PLAN, join_ratio=0.5), half)
+    asked = [t.branch for t in half.tasks]
+    assert asked == [ROOT, ROOT, A, A, B]  # two of four join; fewer eligible: all of them
+    lower = engine(federation(labels), replace(PLAN, min_branch_samples=7))
+    fedbdft.apply(start(lower), replace(PLAN, min_branch_samples=7), lower)
+    assert (A, 0) in [(t.branch, t.client) for t in lower.tasks]
+    assert state.cycle == 1
+
+
+def test_a_branch_with_data_for_one_child_only_stays_as_decoupled() -> None:
+    labels = [["a1"] * 20 + ["b1", "b2"] * 8, ["a1"] * 30]
+    trainer = engine(federation(labels), PLAN)
+    state = before = start(trainer)
+    while not fedbdft.finished(state, PLAN, trainer):
+        state, _ = fedbdft.apply(state, PLAN, trainer)
+    assert state.cycle > 0
+    assert A not in [task.branch for task in trainer.tasks]
+    assert equal(state.branches[A].best, before.branches[A].best)
+    assert {e: branch.rounds > 0 for e, branch in state.branches.items()} == {
+        ROOT: True,
+        A: False,
+        B: True,
+    }
+
+
+def test_nothing_to_train_is_finished_at_once() -> None:
+    trainer = engine(federation([["a1"] * 3]), PLAN)
+    assert fedbdft.finished(start(trainer), PLAN, trainer)
+    two = replace(PLAN, min_clients=2)  # one client alone is not enough for a round
+    trainer = engine(federation([["a1", "a2"] * 9]), two)
+    assert fedbdft.finished(start(trainer, two), two, trainer)
+
+
+def test_every_branch_has_its_own_patience_and_its_best_weights() -> None:
+    trainer = engine(federation([["a1", "a2", "b1", "b2", "c"] * 8]), PLAN)
+    told = {ROOT: [0.5, 0.4, 0.3], A: [0.5, 0.6, 0.6, 0.7], B: [0.5, 0.9, 0.1, 0.2]}
+    trainer.validate_branch = lambda e, weights: told[e].pop(0)
+    plan = replace(PLAN, cycles=3)
+    state, history = start(trainer, plan), []
+    while not fedbdft.finished(state, plan, trainer):
+        state, report = fedbdft.apply(state, plan, trainer)
+        history.append((state, [line["branch"] for line in report.branches]))
+    assert [names for _, names in history] == [["r", "a", "b"], ["r", "a", "b"], ["a", "b"]]
+    assert equal(state.branches[ROOT].best, trainer.workshop.decoupled(trainer.workshop.initial)[0])
+    assert state.branches[A].best is history[2][0].branches[A].weights
+    assert state.branches[B].best is history[0][0].branches[B].weights
+
+
+def test_without_validation_samples_a_branch_trains_to_the_last_cycle() -> None:
+    sites = federation([["a1", "a2"] * 8], client_validation=[["c", "c"]])
+    trainer = engine(sites, PLAN)
+    state = start(trainer)
+    assert trainer.validate_branch(A, state.branches[A].weights) is None
+    while not fedbdft.finished(state, PLAN, trainer):
+        state, report = fedbdft.apply(state, PLAN, trainer)
+    assert state.cycle == PLAN.cycles
+    assert state.branches[A].best is state.branches[A].weights
+    assert report.branches[0]["accuracy"] is None
+
+
+def test_a_fault_is_told_with_its_branch_and_leaves_the_branch() -> None:
+    trainer = engine(
+        federation([["a1", "a2"] * 8]), replace(PLAN, branch=LocalSettings(lr=float("inf")))
+    )
+    before = start(trainer)
+    after, report = fedbdft.apply(before, PLAN, trainer)
+    assert {(fault["client"], fault["branch"]) for fault in report.faults} == {("site 0", "a")}
+    assert after.branches[A] is before.branches[A]
+
+
+def test_projection_in_the_branches_and_paper_before() -> None:
+    """Site 0 knows a and a1: its a means a2 or a3. Site 1 knows all of a: its a says nothing."""
+    labels = [["a1", "a", "a", "b"], ["a1", "a2", "a", "c"]]
+    knowledge = [known("a", "b", "a1"), known("a", "a1", "a2", "a3", "c")]
+    sites = federation(labels, knowledge)
+    sizes = {}
+    for stage, branches in (("paper", "projection"), ("projection", "paper")):
+        trainer = engine(sites, PLAN, supervision=stage, branch_supervision=branches, laziness=0.1)
+        sizes[branches] = [trainer.samples(client, A) for client in (0, 1)]
+        assert (trainer.workshop.supervised(0).projection is not None) == (stage == "projection")
+        assert trainer.children_with_data(A) == (3 if branches == "projection" else 2)
+    assert sizes == {"projection": [3, 2], "paper": [1, 2]}
+
+
+def test_another_head_has_no_branches() -> None:
+    trainer = engine(federation([["a1"]]), PLAN, head="flat-softmax")
+    with pytest.raises(FederationError, match="fedbdft needs the head cond-softmax"):
+        trainer.workshop.decoupled(trainer.workshop.initial)
+
+
+def test_clients_validate_by_projection_and_cutting_back() -> None:
+    """Section 10: the projection of the prediction against the client's own label."""
+    knowledge = [known("a", "a1", "b"), known("a", "a1", "a2", "a3", "b", "b1", "b2", "c")]
+    validation = [["a", "a1", "b", "r"], ["a2", "c"]]
+    sites = federation([["a1"], ["a1"]], knowledge, client_validation=validation)
+    trainer = engine(sites, PLAN)
+    said = {
+        0: ["a2", "a2", "b1", "c"],  # projected: a, a, b, r
+        1: ["a3", "b1"],
+    }
+    rows = {600: 0, 700: 1}
+    trainer.workshop.predict_leaves = lambda weights, indices: np.array(
+        [NODE[name] for name in said[rows[int(indices[0])]]]
+    )
+    # a for a: 1; a for a1: 2*1/(2+1); b for b: 1; r for r: both empty paths; a3 for a2: 1/2; 0
+    root_for_root = 1.0
+    expected = [1.0, 2 / 3, 1.0, root_for_root, 0.5, 0.0]
+    assert trainer.validate({}) == pytest.approx(np.mean(expected))
+
+
+def test_the_accuracy_of_a_branch_is_over_truths_below_it() -> None:
+    trainer = engine(federation([["a1"]]), PLAN)
+    weights = {name: torch.zeros_like(v) for name, v in start(trainer).branches[A].weights.items()}
+    weights["head.bias"][1] = 1.0  # always says a2, which is 2 of the 6 samples below a
+    assert trainer.validate_branch(A, weights) == pytest.approx(1 / 3)
