@@ -18,7 +18,7 @@ from fedgrain.experiment.run import run
 from fedgrain.experiment.run_study import StudyFolder, run_study
 from fedgrain.experiment.study import Study, plan_runs, read_study, run_name
 from fedgrain.experiment.workers import local_workers
-from study_jobs import killed_once, long_sleep, process_number
+from study_parts import killed_once, long_sleep, process_number
 
 SETTINGS = {
     "net": "own_parts:SmallNet", "clients": 4, "max_children": 4, "batch": 16, "lr": 0.1,
