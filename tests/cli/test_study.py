@@ -70,8 +70,9 @@ def test_it_prints_the_table_a_sentence_and_the_figures(undisturbed):
 
 
 def descendants(number: int) -> set[int]:
-    children = Path(f"/proc/{number}/task/{number}/children")
-    found = {int(word) for word in children.read_text().split()} if children.exists() else set()
+    """The processes that a process started, from whichever thread, and theirs."""
+    lists = [path.read_text() for path in Path(f"/proc/{number}/task").glob("*/children")]
+    found = {int(word) for text in lists for word in text.split()}
     return found.union(*(descendants(child) for child in found))
 
 
