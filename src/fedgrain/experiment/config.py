@@ -153,14 +153,15 @@ class Config:
         """Return the config with every default written out that settings alone decide.
 
         Inferred knowledge is not to be trusted with the labels it does not hold: its default is
-        `marginal` (method, section 5), which for cond-sigmoid and fedbdft is to say `paper`.
+        `marginal` (method, section 5), but `paper` where there is no such reading or none is known:
+        in fedbdft, whose branches read it so anyway, for cond-sigmoid, and for a user's own head.
         """
         from fedgrain.data.glyphs import MAX_CHILDREN
         from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN
 
         imagenet = self.dataset == "imagenet"
         trusting = self.knowledge != "inferred" or self.algorithm == "fedbdft"
-        trusting |= self.head == "cond-sigmoid"
+        trusting |= self.head == "cond-sigmoid" or self.head not in HEADS
         most_children = {**DEFAULT_MAX_CHILDREN, "glyphs": MAX_CHILDREN}
         defaults: dict[str, Any] = {
             "supervision": "paper" if trusting else "marginal",
