@@ -39,3 +39,7 @@ class ConfigError(FedgrainError):
 
 class RunError(FedgrainError):
     """A run folder is missing, damaged, in use or belongs to another config."""
+
+
+class StudyError(FedgrainError):
+    """A study, a method in it or its folder is missing, damaged or belongs to another study."""

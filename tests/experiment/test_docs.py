@@ -42,4 +42,5 @@ def test_commands_and_options_exist(capsys) -> None:
     table = "".join(line for line in PAGE.splitlines() if line.startswith("| `--"))
     told = set(re.findall(r"--[a-z-]+", table))
     assert told <= there
-    assert there - told == {"--help", "--out", "--json", "--no-coarsen", "--no-crop-and-flip"}
+    negations = {"--no-coarsen", "--no-crop-and-flip", "--no-pooled", "--no-zero-shot"}
+    assert there - told == {"--help", "--out", "--json", *negations}

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,8 +95,12 @@ def glyph_taxonomy() -> Taxonomy:
     return full_taxonomy(CLASSES)
 
 
+@lru_cache(maxsize=2)
 def load_glyphs(*, train: int = 5_000, test: int = 1_000, seed: int = 0) -> LabelledImages:
-    """Draw the data set: equally many images of every class (numbers differ by at most one)."""
+    """Draw the data set: equally many images of every class (numbers differ by at most one).
+
+    It is drawn once in a process, for the many runs of a study, and so cannot be written to.
+    """
     if train < 1 or test < 0:
         raise DataError(f"glyphs needs at least one training image, not {train} (and {test} test)")
     taxonomy = glyph_taxonomy()
@@ -111,6 +115,7 @@ def load_glyphs(*, train: int = 5_000, test: int = 1_000, seed: int = 0) -> Labe
     for start in range(0, len(images), 250):
         block = slice(start, start + 250)
         images[block] = draw(attributes[labels[block]], seed, start)
+    images.flags.writeable = labels.flags.writeable = False
     return LabelledImages(
         name="glyphs",
         images=images,

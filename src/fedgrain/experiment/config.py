@@ -111,6 +111,12 @@ class Config:
         None, "seconds after which a client's update is given up (default: never)"
     )
     seed: int = _setting(47, "everything random derives from it")
+    sample_seed: int | None = _setting(None, "imagenet: seed of the sample of each class (46)")
+    zero_shot: bool = _setting(False, "train on a random half of the classes, test on all; alpha 0")
+    pooled: bool = _setting(False, "the bound centralised: everyone's images at one site")
+    only_client: int | None = _setting(
+        None, "the bound local-only: this client trains alone (numbered from 0)"
+    )
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -122,6 +128,7 @@ class Config:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
                 raise ConfigError(f"{name} is {value}, but must lie between {low:g} and {high:g}")
+        _check_zero_shot_and_bounds(self)
         if self.algorithm == "fedbdft" and self.head != "cond-softmax":
             raise ConfigError(
                 f"fedbdft decouples the head cond-softmax; head {self.head} has no branches"
@@ -193,7 +200,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "validation_share": (0.001, 0.999), "min_clients": (1, _LARGE), "min_count": (1, _LARGE),
     "max_children": (2, _LARGE), "image_size": (1, 10_000), "images_per_class": (1, _LARGE),
     "client_time_limit": (1e-3, _LARGE), "min_branch_samples": (1, _LARGE),
-    "seed": (0, float(2**63 - 1)),
+    "seed": (0, float(2**63 - 1)), "sample_seed": (0, float(2**63 - 1)),
+    "only_client": (0, _LARGE),
 }  # fmt: skip
 
 
@@ -214,6 +222,26 @@ def differences(one: Config, two: Config) -> list[str]:
     mine, other = one.complete().settings(), two.complete().settings()
     deciding = [name for name in mine if name not in ("data_root", "manifest", "taxonomy")]
     return [f"{n} ({mine[n]} and {other[n]})" for n in deciding if mine[n] != other[n]]
+
+
+def _check_zero_shot_and_bounds(config: Config) -> None:
+    """Refuse what has no meaning for zero-shot and for the bounds (method, section 10)."""
+    if config.zero_shot and config.alpha != 0:
+        raise ConfigError(f"zero_shot is without skew: set alpha to 0, not {config.alpha}")
+    if config.zero_shot and config.knowledge not in KNOWLEDGE[:3]:
+        raise ConfigError(
+            f"zero_shot lets every client know every seen class: knowledge {config.knowledge} "
+            "has no meaning with it"
+        )
+    if config.pooled and config.only_client is not None:
+        raise ConfigError("pooled and only_client exclude each other; choose one")
+    if config.pooled and config.supervision == "projection":
+        raise ConfigError(
+            "pooled forgets which client wrote a label, and projection needs it; "
+            "choose supervision paper"
+        )
+    if config.pooled and config.validation == "clients":
+        raise ConfigError("pooled has no clients to validate; set validation to server")
 
 
 def _known(settings: Mapping[str, Any], what: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class RunFolder:
         """
         new = [place for place in (self.path, *self.path.parents) if not place.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
-        with _exclusive(self.lock):
+        with exclusive(self.lock):
             try:
                 for part in self.path.glob(".*.part"):
                     part.unlink()
@@ -107,7 +107,7 @@ class RunFolder:
 
 
 @contextmanager
-def _exclusive(lock: Path) -> Iterator[None]:
+def exclusive(lock: Path) -> Iterator[None]:
     """Hold a lock file, or say at once that another process does."""
     with _opened(lock) as file:
         try:

@@ -21,7 +21,9 @@ from fedgrain.data import (
     split_validation,
 )
 from fedgrain.errors import ConfigError, KnowledgeError
+from fedgrain.experiment.bounds import training_sites
 from fedgrain.experiment.config import Config
+from fedgrain.experiment.zero_shot import hide_unseen, seen_taxonomy
 from fedgrain.federated import (
     Client,
     EarlyStopping,
@@ -73,6 +75,8 @@ def prepare(config: Config) -> Prepared:
     """Load and deal out the data as the config says."""
     config = config.complete()
     data = load_images(config)
+    if config.zero_shot:
+        data = hide_unseen(data, config.seed)
     if not data.split_counts.get("train"):
         raise ConfigError(f"data set {config.dataset} has no training images; add some")
     taxonomy = coarse_taxonomy(config, data)
@@ -80,7 +84,7 @@ def prepare(config: Config) -> Prepared:
     train = np.setdiff1d(data.split_indices("train"), validation)
     parts = [train[part] for part in _partition(config, data, train)]
     knowledge = client_knowledge(config, data, parts)
-    clients = _clients(config, data, taxonomy, parts, knowledge)
+    clients = training_sites(config, _clients(config, data, taxonomy, parts, knowledge))
     on_server = config.validation == "server"
     labels = data.taxonomy.nearest_in(taxonomy)[data.labels].astype(np.int64)
     federation = Federation(
@@ -103,8 +107,10 @@ def prepare(config: Config) -> Prepared:
 
 def load_images(config: Config) -> LabelledImages:
     """Load the data set with the options the config sets."""
-    named = {"imagenet": {"seed": IMAGENET_SAMPLE_SEED}}.get(config.dataset, {})
-    options: dict[str, object] = dict(named)
+    options: dict[str, object] = {}
+    if config.dataset == "imagenet":
+        given_seed = config.sample_seed
+        options["seed"] = IMAGENET_SAMPLE_SEED if given_seed is None else given_seed
     given = {
         "size": config.image_size,
         "per_class": config.images_per_class,
@@ -117,10 +123,11 @@ def load_images(config: Config) -> LabelledImages:
 
 def coarse_taxonomy(config: Config, data: LabelledImages) -> Taxonomy:
     """Return H: the data set's tree coarsened; a user's own tree only when asked."""
+    full = seen_taxonomy(data.taxonomy, config.seed) if config.zero_shot else data.taxonomy
     if not config.coarsen:
-        return data.taxonomy
+        return full
     assert config.max_children is not None  # a complete config
-    return coarsen(data.taxonomy, config.max_children, config.singletons).taxonomy
+    return coarsen(full, config.max_children, config.singletons).taxonomy
 
 
 def server_validation(config: Config, data: LabelledImages) -> Indices:

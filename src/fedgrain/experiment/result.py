@@ -13,6 +13,7 @@ from fedgrain.experiment.checkpoint import Progress
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.prepare import Prepared
 from fedgrain.experiment.trained import Prediction, TrainedModel
+from fedgrain.experiment.zero_shot import seen_and_unseen_hf
 from fedgrain.federated import Workshop
 from fedgrain.federated.fedbdft import FedBdftState
 from fedgrain.metrics import Summary, cut_back, numbers_in, summarise
@@ -109,10 +110,12 @@ def result_values(
     scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
     if len(tested):
         full = federation.full_taxonomy
-        truth = prepared.data.labels[tested]
+        truth = prepared.data.labels[tested].astype(np.int64)
         prediction = numbers_in(full, federation.taxonomy)[leaves]
         summary = summarise(truth, cut_back(truth, prediction, full), full, federation.taxonomy)
         scores.update(asdict(summary))
+        if config.zero_shot:
+            scores.update(seen_and_unseen_hf(truth, prediction, full, config.seed))
     return {
         **scores,
         "tested_on": split if len(tested) else None,

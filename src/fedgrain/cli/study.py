@@ -1,0 +1,217 @@
+"""``fedgrain study``: compare methods over alphas, seeds and data sets."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedgrain.cli.arguments import add_json, print_json
+
+if TYPE_CHECKING:
+    from fedgrain.experiment.results import Results
+    from fedgrain.experiment.study import Study
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "study",
+        help="compare methods over alphas, seeds and data sets",
+        description="Run a grid of methods x alphas x seeds (x data sets), with a search of "
+        "learning rates first where asked, and print its table. A study is a folder: the same "
+        "command goes on with it after an interruption, and may add to its grid.",
+        epilog="Studies by name: demo, paper-cifar100, paper-tiny-imagenet, paper-imagenet, "
+        "paper-zero-shot. Methods: <head>/<supervision> such as flat-softmax/projection, "
+        "fedbdft/paper, and the bounds local-only, centralised, oracle (oracle:<head>).",
+    )
+    parser.add_argument("study", metavar="NAME|FILE.toml", help="a study by name, or its file")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: studies/NAME")
+    parser.add_argument("--jobs", type=int, metavar="N", help="runs at a time (default: cores)")
+    parser.add_argument("--dask", metavar="ADDRESS", help="run on a Dask cluster instead")
+    grid = parser.add_argument_group("the grid (lists are separated by commas)")
+    grid.add_argument("--datasets", type=_words, metavar="A,B")
+    grid.add_argument("--methods", type=_words, metavar="A,B")
+    grid.add_argument("--alphas", type=_floats, metavar="0,0.9")
+    grid.add_argument("--seeds", type=_ints, metavar="47,48", help="numbers, or a range 47-56")
+    grid.add_argument("--rounds", type=int, metavar="N", help="short for --set rounds=N")
+    grid.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of every run (see fedgrain run --help)",
+    )
+    search = parser.add_argument_group("the search of learning rates")
+    search.add_argument(
+        "--search", action=argparse.BooleanOptionalAction, default=None, help="search first"
+    )
+    search.add_argument("--candidates", type=_floats, metavar="0.05,0.1")
+    search.add_argument("--branch-candidates", type=_floats, metavar="0.01,0.02")
+    search.add_argument("--search-seeds", type=_ints, metavar="42-46")
+    parser.add_argument("--dry-run", action="store_true", help="list the runs of the grid and stop")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _floats(text: str) -> tuple[float, ...]:
+    return tuple(float(word) for word in _words(text))
+
+
+def _ints(text: str) -> tuple[int, ...]:
+    numbers: list[int] = []
+    for word in _words(text):
+        first, _, last = word.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    return tuple(numbers)
+
+
+def study_of(args: argparse.Namespace) -> Study:
+    """Return the study that is named, with the options on top."""
+    from dataclasses import replace
+
+    from fedgrain.experiment.presets import preset
+    from fedgrain.experiment.study import read_study
+
+    is_file = args.study.endswith(".toml") or "/" in args.study
+    study = read_study(args.study) if is_file else preset(args.study, args.datasets)
+    parts = ["datasets", "methods", "alphas", "seeds", "search", "candidates"]
+    parts += ["branch_candidates", "search_seeds"]
+    given = {n: getattr(args, n) for n in parts if getattr(args, n) is not None}
+    settings = {**study.settings, **dict(_setting(text) for text in args.settings)}
+    if args.rounds is not None:
+        settings["rounds"] = args.rounds
+    return replace(study, settings=settings, **given)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read KEY=VALUE as TOML; a bare word is a text."""
+    import tomllib
+    from dataclasses import fields
+
+    from fedgrain.errors import StudyError
+    from fedgrain.experiment.config import Config
+
+    key, equals, value = text.partition("=")
+    if not equals or key not in [setting.name for setting in fields(Config)]:
+        raise StudyError(f"--set {text}: give KEY=VALUE with a setting of fedgrain run")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run or go on with a study; print its table, what it shows and its figure."""
+    from fedgrain.errors import StudyError
+    from fedgrain.experiment.run_study import run_study
+    from fedgrain.experiment.workers import available_cores, dask_workers, local_workers
+
+    study = study_of(args)
+    folder = args.out or Path("studies") / study.name
+    if args.dry_run:
+        _list(study, args.json)
+        return
+    jobs = available_cores() if args.jobs is None else args.jobs
+    if jobs < 1:
+        raise StudyError(f"--jobs is {jobs}, but at least one run must go at a time")
+    bar = progress_bar()
+    try:
+        with dask_workers(args.dask) if args.dask else local_workers(jobs) as executor:
+            outcome = run_study(study, folder, executor, bar)
+    except KeyboardInterrupt:
+        bar.close()
+        again = shlex.join(["fedgrain", "study", str(folder / "study.toml"), "--out", str(folder)])
+        print(f"\nstopped; go on from the last whole rounds with: {again}", file=sys.stderr)
+        raise
+    finally:
+        bar.close()
+    _report(folder, args.json)
+    if outcome.failures:
+        for name, problem in outcome.failures.items():
+            print(f"fedgrain: failed: {name}: {problem}", file=sys.stderr)
+        print(f"fedgrain: {len(outcome.failures)} runs failed", file=sys.stderr)
+        sys.exit(1)
+
+
+def _list(study: Study, as_json: bool) -> None:
+    from fedgrain.experiment.study import plan_runs
+
+    names = [planned.name for planned in plan_runs(study, {})]
+    if as_json:
+        print_json({"study": study.name, "runs": names})
+    else:
+        print("\n".join(names))
+
+
+def _report(folder: Path, as_json: bool) -> None:
+    """Write and print what the finished runs give."""
+    import json
+
+    from fedgrain.experiment.results import collect
+    from fedgrain.experiment.summary import sentence
+    from fedgrain.experiment.table_formats import format_tables
+    from fedgrain.experiment.tables import score_tables
+    from fedgrain.files import write_text
+
+    results = collect(folder)
+    tables = score_tables(results)
+    for form, name in (("text", "table.txt"), ("json", "table.json"), ("csv", "table.csv")):
+        write_text(folder / name, format_tables(tables, form))
+    pictures = draw(folder, results)
+    if as_json:
+        content = json.loads(format_tables(tables, "json"))
+        shown = {"sentence": sentence(results), "figures": [str(path) for path in pictures]}
+        print_json({"study": results.study.name, **content, **shown, "missing": results.missing})
+        return
+    print(format_tables(tables, "text"))
+    print(sentence(results))
+    if results.missing:
+        print(f"{results.missing} cells of the grid have no result yet")
+    for path in pictures:
+        if path.suffix == ".png":
+            print(f"figure: {path}")
+
+
+def draw(folder: Path, results: Results) -> list[Path]:
+    """Draw every figure; without the images at hand all but the operating curve."""
+    from fedgrain.errors import FedgrainError
+    from fedgrain.report.figures import draw_operating_curves, draw_study
+
+    pictures = draw_study(folder, results)
+    try:
+        pictures += draw_operating_curves(folder, results)
+    except FedgrainError as error:
+        print(f"no operating curve: {error}", file=sys.stderr)
+    return pictures
+
+
+def progress_bar() -> Any:
+    """Return one bar for the whole study, on standard error, with the time left."""
+    from tqdm import tqdm
+
+    class Bar:
+        bar: Any = None
+
+        def start(self, what: str, total: int, done: int) -> None:
+            self.close()
+            self.bar = tqdm(total=total, initial=done, unit="run", desc=what, file=sys.stderr)
+
+        def finished(self, name: str, problem: str | None) -> None:
+            if problem is not None:
+                self.bar.write(f"failed: {name}: {problem}", file=sys.stderr)
+            self.bar.update()
+
+        def close(self) -> None:
+            if self.bar is not None:
+                self.bar.close()
+                self.bar = None
+
+    return Bar()

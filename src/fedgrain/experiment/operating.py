@@ -1,0 +1,27 @@
+"""The operating curve of a finished run, from its model and its test images (method, section 7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedgrain.errors import RunError
+from fedgrain.experiment.config import read_config
+from fedgrain.experiment.folder import RunFolder
+from fedgrain.experiment.prepare import load_images
+from fedgrain.experiment.run import one_thread
+from fedgrain.experiment.trained import load
+from fedgrain.metrics import numbers_in
+from fedgrain.predict import OperatingCurve, operating_curve
+
+
+def curve_of_run(folder: str | Path) -> OperatingCurve:
+    """Let the run's model predict its test images, and score every threshold."""
+    model = load(folder)
+    data = load_images(read_config(RunFolder(folder).config).complete())
+    if not data.split_counts.get("test"):
+        raise RunError(f"{folder}: the data set of the run has no test images")
+    chosen = data.split_indices("test")
+    truth = numbers_in(model.full_taxonomy, data.taxonomy)[data.labels[chosen]]
+    with one_thread():
+        log_probs = model.node_log_probs(data.images[chosen])
+    return operating_curve(log_probs, model.taxonomy, truth, model.full_taxonomy)

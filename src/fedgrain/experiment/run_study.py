@@ -1,0 +1,151 @@
+"""Work a study off: the search of learning rates, then every run of the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedgrain.errors import FedgrainError, StudyError
+from fedgrain.experiment.folder import RunFolder, exclusive, read_json, write_json
+from fedgrain.experiment.study import MAY_GROW, PlannedRun, Study, plan_runs, read_study
+from fedgrain.experiment.workers import absolute, run_job
+from fedgrain.files import write_text
+
+Rates = dict[str, dict[str, dict[str, float]]]  # data set -> head or fedbdft -> setting -> value
+
+
+class StudyFolder:
+    """Paths of one study."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.study = self.path / "study.toml"
+        self.runs = self.path / "runs"
+        self.search_runs = self.path / "search"
+        self.search = self.path / "search.json"
+        self.failures = self.path / "failures.json"
+        self.lock = self.path / ".lock"
+
+    def rates(self) -> Rates:
+        """Return the learning rates that were found, none without a search."""
+        if not self.search.exists():
+            return {}
+        found: Rates = read_json(self.search)["rates"]
+        return found
+
+
+class Progress(Protocol):
+    """What shows how far a study is; a tqdm bar is one."""
+
+    def start(self, what: str, total: int, done: int) -> None:
+        """Begin a batch of runs, of which some are finished already."""
+
+    def finished(self, name: str, problem: str | None) -> None:
+        """Take note of a run that ended."""
+
+
+@dataclass
+class Outcome:
+    """Results by run name, and what went wrong."""
+
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def run_study(study: Study, folder: str | Path, executor: Executor, progress: Progress) -> Outcome:
+    """Run what is missing of a study; a run that fails does not stop the others."""
+    from fedgrain.experiment.search import search_rates
+
+    study = study.complete()
+    place = StudyFolder(folder)
+    check_folder(study, place)
+    place.path.mkdir(parents=True, exist_ok=True)
+    with exclusive(place.lock):
+        write_text(place.study, study.toml())
+        rates: Rates = {}
+        if study.search:
+            rates, outcome = search_rates(study, place, executor, progress)
+            if outcome.failures:
+                write_json(place.failures, dict(outcome.failures))
+                return outcome
+        outcome = work_off(plan_runs(study, rates), place.runs, executor, progress, "runs")
+        place.failures.unlink(missing_ok=True)
+        if outcome.failures:
+            write_json(place.failures, dict(outcome.failures))
+    return outcome
+
+
+def check_folder(study: Study, place: StudyFolder) -> None:
+    """Refuse the folder of another study; the grid of the same one may grow."""
+    if not place.study.exists():
+        strangers = sorted(p.name for p in place.path.glob("*") if p != place.lock)
+        if strangers:
+            raise StudyError(
+                f"{place.path}: the folder is not empty and not a study ({strangers[0]}); "
+                "choose a new folder"
+            )
+        return
+    before = read_study(place.study).complete()
+    for name in vars(before):
+        old, new = getattr(before, name), getattr(study, name)
+        if name == "settings":
+            both = sorted({*old, *new})
+            differing = [
+                f"{n} ({old.get(n)} and {new.get(n)})" for n in both if old.get(n) != new.get(n)
+            ]
+        elif name in MAY_GROW:
+            differing = [f"{name} without {value}" for value in old if value not in new]
+        else:
+            differing = [f"{name} ({old} and {new})"] if old != new else []
+        if differing:
+            raise StudyError(
+                f"{place.path}: the folder holds a study with other settings: "
+                f"{', '.join(differing)}; choose another folder, or only add to the grid"
+            )
+
+
+def work_off(
+    planned: Sequence[PlannedRun],
+    folder: Path,
+    executor: Executor,
+    progress: Progress,
+    what: str,
+) -> Outcome:
+    """Run all that are not finished, each after the run it starts from."""
+    outcome = Outcome()
+    for run in planned:
+        place = RunFolder(folder / run.name)
+        if place.result.exists():
+            place.check(run.config)
+            outcome.values[run.name] = read_json(place.result)
+    progress.start(what, len(planned), len(outcome.values))
+    names = {run.name for run in planned}
+    open_runs = [run for run in planned if run.name not in outcome.values]
+    going: dict[Future[dict[str, Any]], str] = {}
+    while open_runs or going:
+        ended = {*outcome.values, *outcome.failures}
+        ready = [
+            r for r in open_runs if r.after is None or r.after in ended or r.after not in names
+        ]
+        open_runs = [run for run in open_runs if run not in ready]
+        for run in ready:
+            base = None if run.after is None else absolute(folder / run.after)
+            job = executor.submit(run_job, run.config, absolute(folder / run.name), base)
+            going[job] = run.name
+        done, _ = wait(going, return_when=FIRST_COMPLETED)
+        for job in sorted(done, key=going.__getitem__):
+            name = going.pop(job)
+            error = job.exception()
+            if error is None:
+                outcome.values[name] = job.result()
+            else:
+                outcome.failures[name] = _told(error)
+            progress.finished(name, outcome.failures.get(name))
+    return outcome
+
+
+def _told(error: BaseException) -> str:
+    return str(error) if isinstance(error, FedgrainError) else f"{type(error).__name__}: {error}"

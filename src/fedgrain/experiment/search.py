@@ -1,0 +1,99 @@
+"""The search of learning rates that comes before a study (method, section 10).
+
+At alpha 0 every label is a leaf and all supervisions of a head are the same loss, so `paper` stands
+for them all, and the bounds take the rate of their head. FedBDFT takes the rate of cond-softmax for
+its first stage; what is searched for it is the rate of its branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from itertools import product
+from statistics import fmean
+from typing import Any
+
+from fedgrain.experiment.config import Config
+from fedgrain.experiment.folder import write_json
+from fedgrain.experiment.methods import parse_method
+from fedgrain.experiment.run_study import Outcome, Progress, Rates, StudyFolder, work_off
+from fedgrain.experiment.study import Study, linked, run_name
+
+IMAGENET_SAMPLE = 42  # seed of the images for the search
+
+
+def search_rates(
+    study: Study, place: StudyFolder, executor: Executor, progress: Progress
+) -> tuple[Rates, Outcome]:
+    """Find the rates by mean validation HF over the search seeds; ``search.json`` has all of it."""
+    methods = [parse_method(name) for name in study.methods]
+    heads = list(dict.fromkeys(method.head for method in methods))
+    rates: Rates = {dataset: {} for dataset in study.datasets}
+    tables: dict[str, dict[str, Any]] = {dataset: {} for dataset in study.datasets}
+    stages = [("lr", study.candidates, heads)]
+    if any(method.algorithm == "fedbdft" for method in methods):
+        stages.append(("branch_lr", study.branch_candidates, ["fedbdft"]))
+    everything, earlier = Outcome(), dict[str, Config]()
+    for setting, candidates, searched in stages:
+        configs = {
+            f"{run_name(config)}-{setting}{value:g}": config
+            for dataset, one, value, seed in product(
+                study.datasets, searched, candidates, study.search_seeds
+            )
+            for config in [_config(study, dataset, one, seed, setting, value, rates[dataset])]
+        }
+        planned = [run for run in linked({**earlier, **configs}) if run.name in configs]
+        outcome = work_off(planned, place.search_runs, executor, progress, f"search of {setting}")
+        everything.values |= outcome.values
+        everything.failures |= outcome.failures
+        if outcome.failures:
+            return rates, everything
+        earlier |= configs
+        for dataset, one in product(study.datasets, searched):
+            scores = _scores(configs, outcome, dataset, one, setting)
+            tables[dataset][one] = _settled(scores, setting)
+            start = rates[dataset]["cond-softmax"] if one == "fedbdft" else {}
+            rates[dataset][one] = {**start, setting: tables[dataset][one]["best"]}
+    write_json(place.search, {"rates": rates, "tables": tables})
+    return rates, everything
+
+
+def _config(
+    study: Study,
+    dataset: str,
+    searched: str,
+    seed: int,
+    setting: str,
+    value: float,
+    rates: Mapping[str, Mapping[str, float]],
+) -> Config:
+    """Return the run of one candidate: alpha 0, and all classes seen."""
+    plain = replace(study, zero_shot=False)
+    start = rates["cond-softmax"] if searched == "fedbdft" else {}
+    config = plain.configs(dataset, f"{searched}/paper", 0.0, seed, {**start, setting: value})[0]
+    return replace(config, sample_seed=IMAGENET_SAMPLE) if dataset == "imagenet" else config
+
+
+def _scores(
+    configs: Mapping[str, Config], outcome: Outcome, dataset: str, searched: str, setting: str
+) -> dict[float, dict[str, float]]:
+    """Return validation HF by candidate, then by seed."""
+    scores: dict[float, dict[str, float]] = {}
+    for name, config in configs.items():
+        one = "fedbdft" if config.algorithm == "fedbdft" else config.head
+        if (config.dataset, one) == (dataset, searched):
+            by_seed = scores.setdefault(getattr(config, setting), {})
+            by_seed[str(config.seed)] = outcome.values[name]["validation_hf"]
+    return scores
+
+
+def _settled(scores: Mapping[float, Mapping[str, float]], setting: str) -> dict[str, Any]:
+    """Take the candidate with the best mean; among equals the smallest."""
+    means = {value: fmean(by_seed.values()) for value, by_seed in sorted(scores.items())}
+    return {
+        "setting": setting,
+        "best": max(means, key=means.__getitem__),
+        "mean_validation_hf": {f"{value:g}": mean for value, mean in means.items()},
+        "validation_hf": {f"{value:g}": dict(scores[value]) for value in means},
+    }

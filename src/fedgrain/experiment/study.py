@@ -1,0 +1,237 @@
+"""A study: a grid of methods, alphas, seeds and data sets, and the runs that it asks for.
+
+A study is a folder: ``study.toml``, ``runs/`` and, after a search of learning rates, ``search/``
+and ``search.json``. Every run in it is an ordinary run folder, so a study that was stopped, however
+it was stopped, goes on by being started again.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from fedgrain.errors import ConfigError, StudyError
+from fedgrain.experiment.config import Config
+from fedgrain.experiment.methods import Method, parse_method
+from fedgrain.files import read_text
+
+# What the grid decides in each run's config; the rest are the study's settings.
+GRID = (
+    "dataset", "algorithm", "head", "supervision", "first_stage_supervision", "alpha", "seed",
+    "sample_seed", "zero_shot", "pooled", "only_client",
+)  # fmt: skip
+MAY_GROW = ("datasets", "methods", "alphas", "seeds")
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to compare. ``settings`` are those of every run's config."""
+
+    name: str
+    datasets: tuple[str, ...] = ("glyphs",)
+    methods: tuple[str, ...] = ("flat-softmax/paper",)
+    alphas: tuple[float, ...] = (0.0, 0.3, 0.6, 0.9)
+    seeds: tuple[int, ...] = tuple(range(47, 57))
+    zero_shot: bool = False
+    search: bool = False  # learning rates first, at alpha 0, by validation HF
+    candidates: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2)
+    branch_candidates: tuple[float, ...] = (0.002, 0.005, 0.01, 0.02, 0.05)
+    search_seeds: tuple[int, ...] = tuple(range(42, 47))
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("datasets", "methods", "alphas", "seeds", "candidates", "branch_candidates",
+                     "search_seeds"):  # fmt: skip
+            values = getattr(self, name)
+            if not values:
+                raise StudyError(f"study {self.name}: {name} is empty; give at least one value")
+            if len(set(values)) < len(values):
+                raise StudyError(f"study {self.name}: {name} names a value twice: {values}")
+        for name in self.settings:
+            if name in GRID:
+                raise StudyError(f"setting {name} is decided by the grid of a study; not in it")
+        if self.zero_shot and self.alphas != (0.0,):
+            raise StudyError("zero-shot is without skew: set alphas to 0")
+        for dataset, method, alpha in product(self.datasets, self.methods, self.alphas):
+            self.configs(dataset, method, alpha, self.seeds[0])  # refuse bad ones before any run
+
+    def configs(
+        self,
+        dataset: str,
+        method: str | Method,
+        alpha: float,
+        seed: int,
+        rates: Mapping[str, float] | None = None,
+    ) -> list[Config]:
+        """Return the configs of one cell of the grid: several for local-only, one for the rest."""
+        parsed = parse_method(method) if isinstance(method, str) else method
+        if parsed.bound == "local-only" and self.settings.get("partition") == "manifest":
+            raise StudyError("local-only needs a number of clients; partition manifest has its own")
+        common = {**self.settings, **(rates or {}), "dataset": dataset, "seed": seed}
+        clients = Config(**{**self.settings, "alpha": 0.0}).clients
+        return [
+            Config(**{**common, **one, "zero_shot": self.zero_shot}).complete()
+            for one in parsed.settings(alpha, clients)
+        ]
+
+    def complete(self) -> Study:
+        """Return the study with every default of a run's settings written out."""
+        given = {**Config(alpha=0.0).settings(), **self.settings}
+        kept = {n: v for n, v in given.items() if v is not None and n not in GRID}
+        return replace(self, settings=kept)
+
+    def toml(self) -> str:
+        """Return all of it as TOML."""
+        content = asdict(self)
+        settings = content.pop("settings")
+        lines = [f"{name} = {_toml(value)}" for name, value in content.items()]
+        lines += ["", "[settings]"]
+        lines += [f"{name} = {_toml(value)}" for name, value in settings.items()]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run: where it lies, what it is told, and the run whose first stage it shares."""
+
+    name: str
+    config: Config
+    after: str | None = None
+
+
+def plan_runs(
+    study: Study, rates: Mapping[str, Mapping[str, Mapping[str, float]]]
+) -> list[PlannedRun]:
+    """Return every run of the grid once, those that others start from first.
+
+    ``rates`` holds the learning rates found per data set and head. Cells with the same config are
+    one run: the oracle is the run at alpha 0.
+    """
+    configs: dict[str, Config] = {}
+    grid = product(study.seeds, study.datasets, study.alphas, study.methods)
+    for seed, dataset, alpha, method in grid:
+        for config in cell_configs(study, dataset, method, alpha, seed, rates):
+            configs.setdefault(run_name(config), config)
+    return linked(configs)
+
+
+def cell_configs(
+    study: Study,
+    dataset: str,
+    method: str,
+    alpha: float,
+    seed: int,
+    rates: Mapping[str, Mapping[str, Mapping[str, float]]],
+) -> list[Config]:
+    """Return the configs of a cell with the learning rates found for its method."""
+    parsed = parse_method(method)
+    found = rates.get(dataset, {}).get(parsed.searched_as)
+    return study.configs(dataset, parsed, alpha, seed, found)
+
+
+def linked(configs: Mapping[str, Config]) -> list[PlannedRun]:
+    """Let each fedbdft start from the cond-softmax run that is its first stage, if there is one."""
+    whole = {first_stage(c): name for name, c in configs.items() if c.algorithm == "fedavg"}
+    runs = []
+    for name, config in configs.items():
+        base = whole.get(first_stage(config)) if config.algorithm == "fedbdft" else None
+        runs.append(PlannedRun(name, config, base))
+    return sorted(runs, key=lambda run: run.after is not None)
+
+
+def first_stage(config: Config) -> Config:
+    """Return the run a fedbdft begins with: the settings of branches put to their defaults."""
+    branches = ("branch_lr", "cycles", "min_branch_samples")
+    return replace(
+        config,
+        **{name: getattr(Config, name) for name in branches},
+        algorithm="fedavg",
+        supervision=config.first_stage_supervision or config.supervision,
+        first_stage_supervision=None,
+    )
+
+
+def run_name(config: Config) -> str:
+    """Return the folder of a run: what tells the runs of a study apart."""
+    method = "fedbdft" if config.algorithm == "fedbdft" else config.head
+    parts = [config.dataset, method, config.supervision or "paper", f"alpha{config.alpha:g}"]
+    parts += ["zero-shot"] * config.zero_shot + ["centralised"] * config.pooled
+    parts += [] if config.only_client is None else [f"client{config.only_client}"]
+    return safe_name("-".join([*parts, f"seed{config.seed}"]))
+
+
+def safe_name(text: str) -> str:
+    """Return a name for a file: what is not a letter, a digit or one of -._ becomes a -."""
+    return "".join(sign if sign.isalnum() or sign in "-._" else "-" for sign in text)
+
+
+def read_study(path: str | Path) -> Study:
+    """Read a study from a TOML file."""
+    try:
+        content = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{path}: not TOML: {error}") from None
+    except FileNotFoundError:
+        raise StudyError(f"{path}: there is no such file") from None
+    try:
+        return study_of({"name": Path(path).stem, **content})
+    except (StudyError, ConfigError) as error:
+        raise StudyError(f"{path}: {error}") from None
+
+
+def study_of(content: Mapping[str, Any]) -> Study:
+    """Check the names and types of a study's parts and build it."""
+    wanted = {part.name: str(part.type) for part in fields(Study)}
+    known = [setting.name for setting in fields(Config)]
+    _refuse_unknown(content, list(wanted), "a part of a study")
+    _refuse_unknown(content.get("settings", {}), known, "a setting of a run")
+    values = {name: _typed(name, value, wanted[name]) for name, value in content.items()}
+    return Study(**values)
+
+
+_KINDS: dict[str, tuple[type, str]] = {"str": (str, "texts"), "int": (int, "whole numbers")}
+
+
+def _typed(name: str, value: Any, kind: str) -> Any:
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "str" and isinstance(value, str):
+        return value
+    if kind.startswith("Mapping") and isinstance(value, Mapping):
+        return dict(value)
+    if not kind.startswith("tuple") or isinstance(value, str) or not isinstance(value, Sequence):
+        raise StudyError(f"{name} is {value!r}, but must be {_spoken(kind)}")
+    item = kind.removeprefix("tuple[").split(",")[0]
+    allowed = (int, float) if item == "float" else _KINDS[item][0]
+    if any(not isinstance(v, allowed) or isinstance(v, bool) for v in value):
+        raise StudyError(f"{name} is {value!r}, but must be {_spoken(kind)}")
+    return tuple(float(v) if item == "float" else v for v in value)
+
+
+def _spoken(kind: str) -> str:
+    if not kind.startswith("tuple"):
+        return {"bool": "true or false", "str": "a text"}.get(kind, "a table of settings")
+    item = kind.removeprefix("tuple[").split(",")[0]
+    return f"a list of {_KINDS[item][1] if item in _KINDS else 'numbers'}"
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+            raise StudyError(f"{name!r} is not {what}{hint}")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,156 @@
+"""Where the runs of a study are worked off: processes of this machine, or a Dask cluster.
+
+Both are executors of :mod:`concurrent.futures`. A job is one whole run in one thread; it leaves
+everything in the run's folder, so nothing is lost with a process.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from fedgrain.errors import StudyError
+from fedgrain.experiment.config import Config
+from fedgrain.experiment.folder import RunFolder
+from fedgrain.files import written_whole
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def run_job(config: Config, folder: str, base: str | None) -> dict[str, Any]:
+    """Run, or go on with, one run of a study, and return what is in its ``result.json``."""
+    from fedgrain.experiment.run import run
+
+    if base is not None:
+        start_from(RunFolder(base), RunFolder(folder), config)
+    return run(config, folder, workers=1).values  # a study goes in parallel over whole runs
+
+
+def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:
+    """Begin a fedbdft where a finished cond-softmax ended.
+
+    It would run through the same rounds to the same bits: all that is random derives from the seed
+    and the round. The state is copied last: without it a run starts anew.
+    """
+    with place.locked():
+        place.check(config)
+        if place.state.exists() or not (base.result.exists() and base.state.exists()):
+            return
+        place.claim(config)
+        for source, target in ((base.metrics, place.metrics), (base.state, place.state)):
+            with written_whole(target) as aside:
+                shutil.copyfile(source, aside)
+
+
+class Workers(Executor):
+    """A number of processes that take one job at a time.
+
+    Each has a pool of its own: a process that is killed (by the system, out of memory) loses its
+    own job alone. They end with the process that started them, however that one ends.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._lifeline, self._held = self._context.Pipe(duplex=False)
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="study")
+        self._own = threading.local()
+        self._pools: list[ProcessPoolExecutor] = []
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Call a picklable function in a process that is free."""
+        return self._threads.submit(self._in_process, fn, *args, **kwargs)
+
+    def _in_process(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        pool: ProcessPoolExecutor | None = getattr(self._own, "pool", None)
+        if pool is None:
+            pool = ProcessPoolExecutor(
+                1, self._context, initializer=_follow, initargs=(self._lifeline,)
+            )
+            self._own.pool = pool
+            self._pools.append(pool)
+        try:
+            return pool.submit(fn, *args, **kwargs).result()
+        except BrokenProcessPool:
+            self._own.pool = None
+            raise StudyError(
+                "its process was killed, perhaps for want of memory; give the same command again "
+                "with fewer --jobs"
+            ) from None
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes: after their jobs, or at once if nobody waits."""
+        if not wait:
+            self._held.close()
+        self._threads.shutdown(wait, cancel_futures=cancel_futures)
+        for pool in self._pools:
+            pool.shutdown(wait)
+        if wait:
+            self._held.close()
+        self._lifeline.close()
+
+
+def _follow(lifeline: Connection) -> None:
+    """In a worker: end at once when the other end of the pipe is gone, and leave Ctrl-C to it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def wait() -> None:
+        try:
+            lifeline.recv()
+        except (EOFError, OSError):
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def local_workers(jobs: int) -> Iterator[Executor]:
+    """Give an executor of processes; leaving by an exception ends their jobs at once."""
+    workers = Workers(jobs)
+    try:
+        yield workers
+    except BaseException:
+        workers.shutdown(wait=False, cancel_futures=True)
+        raise
+    workers.shutdown()
+
+
+@contextmanager
+def dask_workers(address: str) -> Iterator[Executor]:
+    """Give the executor of a Dask cluster that sees the same files."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise StudyError("--dask needs the extra: pip install 'fedgrain[dask]'") from None
+    try:
+        client = Client(address, set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise StudyError(f"no Dask scheduler answers at {address}: {error}") from None
+    with client:
+        executor: Executor = client.get_executor(pure=False)  # type: ignore[no-untyped-call]
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(wait=False)
+            raise
+        executor.shutdown()
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def absolute(folder: Path) -> str:
+    """Return a folder as a worker elsewhere finds it."""
+    return str(folder.resolve())
