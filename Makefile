@@ -14,7 +14,7 @@ demo: .venv/.ready
 	$(BIN)/fedgrain taxonomy --dataset cifar100 --out demo
 
 test: .venv/.ready
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 lint: .venv/.ready
 	$(BIN)/ruff check

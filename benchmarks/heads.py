@@ -1,6 +1,6 @@
 """Forward and backward of each head, as a ratio to a plain linear layer with cross-entropy.
 
-Each head has a linear layer of its own number of outputs before it; the peer has a layer of the same
+Each head has a linear layer of its own number of outputs before it; the peer is a layer of the same
 width and `cross_entropy`. Both are timed in turns in the same run, and the median of the ratios is
 printed. Batch 32 on the CIFAR-100 tree, batch 128 on the ImageNet tree, one thread. A training step
 of cnn-32 at batch 32 stands beside them for scale.
@@ -131,9 +131,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps({"rows": rows, "cnn_32_step_ms": whole_net}))
         return
-    print(
-        f"{'tree':9} {'batch':>5} {'head':19} {'supervision':11} {'ms':>7} {'plain':>7} {'ratio':>6}"
-    )
+    print(f"{'tree':9} batch {'head':19} {'supervision':11} {'ms':>7} {'plain':>7} {'ratio':>6}")
     for row in rows:
         print(
             f"{row['tree']:9} {row['batch']:5} {row['head']:19} {row['supervision']:11} "

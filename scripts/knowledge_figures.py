@@ -14,6 +14,8 @@ from fedgrain.knowledge import (
     project,
     relational_neighbours,
 )
+from fedgrain.knowledge.relational import Neighbours
+from fedgrain.randomness import numpy_generator
 from fedgrain.report.knowledge_figures import alpha_grid, draw_comparison, draw_properties
 from fedgrain.report.radial_tree import draw_radial_tree
 from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN, Taxonomy, coarsen, dataset_taxonomy
@@ -45,6 +47,9 @@ def main() -> None:
         stem = FIGURES / f"knowledge-tree-{expertise}"
         draw_radial_tree(coarse, stem, knowledge.on(coarse)[0], title)
     print_options(cifar, coarse)
+    print("\nDeviation of p within a client's unlabeled nodes, CIFAR-100, alpha 0.7")
+    for expertise in ("random", "coherent"):
+        print(f"{expertise}: {deviation_within(cifar, expertise):.3f}")
 
 
 def compare(cifar: Taxonomy, alphas: list[float]) -> None:
@@ -83,6 +88,18 @@ def filled_share(taxonomy: Taxonomy, alpha: float, graph: str, expertise: str) -
         relational = relational_neighbours(taxonomy, graph=graph, **rule).known
         filled += int((relational & ~on_paths).sum())
     return filled / unlabeled if unlabeled else float("nan")
+
+
+def deviation_within(taxonomy: Taxonomy, expertise: str) -> float:
+    """Return how far apart a client's unlabeled nodes end up: their deviation, mean of clients."""
+    neighbours = Neighbours.of(taxonomy)
+    inner = taxonomy.internal
+    deviations = []
+    for seed in SEEDS:
+        for known in known_paths_only(taxonomy, CLIENTS, 0.7, seed, expertise).known:
+            probability = neighbours.propagate(known, numpy_generator(seed, "docs"))
+            deviations.append(probability[inner[~known[inner]]].std())
+    return float(np.mean(deviations))
 
 
 def print_options(full: Taxonomy, coarse: Taxonomy) -> None:

@@ -157,9 +157,7 @@ def test_bad_input():
     with pytest.raises(PredictionError, match="same length"):
         hierarchical_scores([1, 2], [1], FULL)
     with pytest.raises(PredictionError, match="from 0 to 6, not int64 from 1 to 7"):
-        hierarchical_scores([1], [1], FULL.keep(np.ones(7, dtype=bool))) and cut_back(
-            [1, 1], [1, 7], FULL
-        )
+        cut_back([1, 1], [1, 7], FULL)
     with pytest.raises(PredictionError, match="float64"):
         cut_back([0.5], [1], FULL)
     with pytest.raises(PredictionError, match="no predictions"):

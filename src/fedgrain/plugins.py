@@ -1,4 +1,4 @@
-"""The user's own nets and heads, named ``module:callable``."""
+"""The user's own nets, heads and data sets, named ``module:callable``."""
 
 from __future__ import annotations
 

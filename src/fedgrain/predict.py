@@ -57,6 +57,7 @@ def node_log_probs(net: nn.Module, head: Head, images: Tensor) -> Tensor:
     The same bits for an image alone and inside any batch (see :mod:`fedgrain.heads.chunks`).
     """
     logits = run_in_chunks(net, images)
+    head.check(logits)
     with torch.no_grad():
         return head.node_log_probs(logits)
 
@@ -121,6 +122,7 @@ def fit_temperature(logits: Tensor, labels: Tensor, head: Head) -> float:
     """
     if not len(labels):
         raise PredictionError("a temperature is fitted on validation data, but there is none")
+    head.check(logits)
     exact = logits.detach().double()
     losses = head.marginal_losses if "marginal" in head.supervisions else head.sample_losses
 

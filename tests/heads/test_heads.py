@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedgrain.errors import HeadError
 from fedgrain.heads import HEADS, build_head
-from fedgrain.taxonomy import Taxonomy
+from fedgrain.taxonomy import Taxonomy, dataset_taxonomy
 from heads_by_hand import QUICK, SEEDS, ByHand, logits_for
 from strategies import tree_from, trees
 
@@ -133,6 +136,39 @@ def test_no_parameters_and_nothing_in_the_state(name):
     head = build_head(name, tree_from([0, 0, 1]))
     assert list(head.parameters()) == []
     assert head.state_dict() == {}
+    logits, labels = logits_for(head, 4, 0), torch.arange(4)
+    for twin in (copy.deepcopy(head), pickle.loads(pickle.dumps(head))):
+        assert torch.equal(twin.loss(logits, labels), head.loss(logits, labels))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_of_another_width_are_refused(name):
+    head = build_head(name, tree_from([0, 0, 1]))
+    for shape in ((2, head.num_outputs + 1), (2, head.num_outputs - 1), (head.num_outputs,)):
+        with pytest.raises(HeadError, match=f"takes logits .batch, {head.num_outputs}., not"):
+            head.loss(torch.zeros(shape), torch.zeros(2, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_input_same_bits(name):
+    """Also with another number of threads: sums over nodes stay within a sample."""
+    tree = dataset_taxonomy("imagenet")
+    head = build_head(name, tree)
+    labels = torch.tensor(np.random.default_rng(0).integers(0, len(tree), 64))
+    logits = logits_for(head, 64, 0, dtype=torch.float32).requires_grad_()
+    threads = torch.get_num_threads()
+    seen = []
+    try:
+        for count in (1, 2, 1):
+            torch.set_num_threads(count)
+            logits.grad = None
+            head.sample_losses(logits, labels).sum().backward()
+            seen.append((logits.grad.clone(), head.node_log_probs(logits).detach()))
+    finally:
+        torch.set_num_threads(threads)
+    for gradient, log_probs in seen[1:]:
+        assert torch.equal(gradient, seen[0][0])
+        assert torch.equal(log_probs, seen[0][1])
 
 
 def test_names(tmp_path, monkeypatch):

@@ -40,12 +40,14 @@ def test_shapes_and_names_are_checked(animals):
     everything = np.ones((2, len(animals)), dtype=bool)
     with pytest.raises(KnowledgeError, match="shape"):
         Knowledge(animals, everything, ("museum",))
-    with pytest.raises(KnowledgeError, match="two clients are named 'museum'"):
+    with pytest.raises(KnowledgeError, match="2 clients or annotators are named 'museum'"):
         Knowledge(animals, everything, ("museum", "museum"))
     with pytest.raises(KnowledgeError, match="names of their annotators"):
         Knowledge(animals, everything, ("museum",), np.array([0, 0], dtype=np.int32))
     with pytest.raises(KnowledgeError, match="1 annotators are named, but there are 2 rows"):
         Knowledge(animals, everything, ("m",), np.array([0, 0], dtype=np.int32), ("ann",))
+    with pytest.raises(KnowledgeError, match="2 clients or annotators are named 'm, annotator a'"):
+        Knowledge(animals, everything, ("m",), np.array([0, 0], dtype=np.int32), ("a", "a"))
     with pytest.raises(KnowledgeError, match="every number below 2"):
         Knowledge(animals, everything, ("m", "n"), np.array([0, 2], dtype=np.int32), ("a", "b"))
 

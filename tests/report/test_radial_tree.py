@@ -79,6 +79,16 @@ def test_a_ring_per_depth_and_leaves_evenly_around(cifar100):
     assert distances == pytest.approx(layout.radius)
 
 
+def test_dots_of_inner_nodes_stay_apart(cifar100):
+    layout = RadialLayout(cifar100)
+    inner = cifar100.internal
+    apart = np.hypot(
+        *(layout.places[inner][:, None] - layout.places[inner][None]).transpose(2, 0, 1)
+    )
+    np.fill_diagonal(apart, np.inf)
+    assert apart.min() >= 0.95 * layout.inner_diameter > layout.leaf_diameter
+
+
 def test_the_papers_colours(monkeypatch, tmp_path):
     tree = Taxonomy.from_edges([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
     figures = []

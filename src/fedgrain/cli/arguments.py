@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BENCHMARKS = ("cifar100", "tiny-imagenet", "imagenet")
+WITH_TAXONOMY = ("glyphs", "cifar100", "tiny-imagenet", "imagenet")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.cli.arguments import BENCHMARKS, add_json, print_json
+from fedgrain.cli.arguments import WITH_TAXONOMY, add_json, print_json
 
 if TYPE_CHECKING:
     from fedgrain.taxonomy import Taxonomy
@@ -30,7 +30,8 @@ def add_to(commands: Any) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="write full.csv and coarse.csv (edges), full.json and coarse.json there",
+        help="write both trees there: full.csv and coarse.csv (edges), full.json and coarse.json "
+        "(everything), and a picture of each as SVG and PNG",
     )
     add_json(parser)
     parser.set_defaults(run=run)
@@ -39,7 +40,7 @@ def add_to(commands: Any) -> None:
 def add_source(parser: argparse.ArgumentParser) -> None:
     """Add the three places a taxonomy comes from."""
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--dataset", choices=BENCHMARKS, help="the classes of a benchmark")
+    source.add_argument("--dataset", choices=WITH_TAXONOMY, help="the classes of a data set")
     source.add_argument(
         "--wnids",
         type=Path,
@@ -71,8 +72,8 @@ def add_coarsening(parser: argparse.ArgumentParser) -> None:
         "--max-children",
         type=int,
         metavar="M",
-        help="the most children a coarsened node may get (default: cifar100 8, tiny-imagenet 10, "
-        f"imagenet 32, else {MAX_CHILDREN_OF_OWN_TREES})",
+        help="the most children a coarsened node may get (default: glyphs 4, cifar100 8, "
+        f"tiny-imagenet 10, imagenet 32, else {MAX_CHILDREN_OF_OWN_TREES})",
     )
     parser.add_argument(
         "--singletons",
@@ -94,6 +95,10 @@ def load_full(args: argparse.Namespace) -> Taxonomy:
     if args.csv:
         return read_csv(args.csv, dag=args.dag)
     root = args.root or "physical_entity"
+    if args.dataset == "glyphs":
+        from fedgrain.data.glyphs import CLASSES
+
+        return full_taxonomy(CLASSES, root)
     if args.dataset:
         classes = class_list(args.dataset)
         return full_taxonomy(classes.wnids, root, names=classes.names)
@@ -121,28 +126,24 @@ def _read_nouns(path: Path) -> list[str]:
 
 def max_children_of(args: argparse.Namespace) -> int:
     """Return M as given, or the default of the data set."""
+    from fedgrain.data.glyphs import MAX_CHILDREN
     from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN
 
     if args.max_children is not None:
         return int(args.max_children)
-    return DEFAULT_MAX_CHILDREN.get(args.dataset, MAX_CHILDREN_OF_OWN_TREES)
+    defaults = {**DEFAULT_MAX_CHILDREN, "glyphs": MAX_CHILDREN}
+    return defaults.get(args.dataset, MAX_CHILDREN_OF_OWN_TREES)
 
 
 def run(args: argparse.Namespace) -> None:
     """Build, coarsen, write and print."""
-    from fedgrain.taxonomy import coarsen, write_csv, write_json
+    from fedgrain.taxonomy import coarsen
 
     full = load_full(args)
     coarsening = coarsen(full, max_children_of(args), args.singletons)
     trees = {"full": full, "coarse": coarsening.taxonomy}
     if args.out:
-        for name, tree in trees.items():
-            write_csv(tree, args.out / f"{name}.csv")
-            write_json(tree, args.out / f"{name}.json")
-        print(
-            f"wrote {', '.join(f'{n}.csv and {n}.json' for n in trees)} to {args.out}",
-            file=sys.stderr,
-        )
+        write(trees, args.out)
     rows: dict[str, dict[str, Any]] = {
         name: dict(tree.properties()) for name, tree in trees.items()
     }
@@ -151,6 +152,18 @@ def run(args: argparse.Namespace) -> None:
         print_json(rows)
     else:
         print(table(full.names[0], rows))
+
+
+def write(trees: dict[str, Taxonomy], folder: Path) -> None:
+    """Write each tree as edges, in full and as a picture."""
+    from fedgrain.report.radial_tree import draw_radial_tree
+    from fedgrain.taxonomy import write_csv, write_json
+
+    for name, tree in trees.items():
+        write_csv(tree, folder / f"{name}.csv")
+        write_json(tree, folder / f"{name}.json")
+        draw_radial_tree(tree, folder / name)
+    print(f"wrote {', '.join(trees)} as .csv, .json, .svg and .png to {folder}", file=sys.stderr)
 
 
 def table(root_name: str, rows: dict[str, dict[str, Any]]) -> str:

@@ -26,7 +26,7 @@ from fedgrain.errors import DataError
 MAX_MEMBERS = 5_000_000
 MAX_RATIO = 100  # images hardly compress; zeros compress a thousandfold and more
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError)
-FREE_BYTES = 64 * 2**20  # what any archive may unpack to
+FREE_BYTES = 16 * 2**20  # what any archive may unpack to
 
 
 class _Counted:

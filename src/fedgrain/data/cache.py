@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -65,6 +66,9 @@ def _build(entry: Path, build: Callable[[Path], dict[str, Any]]) -> None:
         folder.mkdir()
         about = build(folder)
         (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
+        for path in folder.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
         move_into_place(folder, entry)
 
 

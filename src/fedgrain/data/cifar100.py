@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgrain.data.benchmark import benchmark_images
 from fedgrain.data.cache import folder_of, identity, load_or_build
 from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.data.places import Layout, require_source
 from fedgrain.errors import DataError
-from fedgrain.taxonomy.classes import class_list, dataset_taxonomy
+from fedgrain.taxonomy.classes import class_list
 
 MEMBERS = {  # official md5 sums, the same whatever archive the files travelled in
     "train": "16019d7e3df5f24257cddd939b257f8d",
@@ -42,17 +43,7 @@ def load_cifar100(root: str | Path | None = None, *, check: bool = True) -> Labe
     files = [source / name for name in MEMBERS] if source.is_dir() else [source]
     key = {"dataset": "cifar100", "source": identity(*files), "check": check}
     stored = load_or_build(key, lambda folder: _build(folder, source, check))
-    taxonomy = dataset_taxonomy("cifar100")
-    nodes = np.array([taxonomy.index(wnid) for wnid in class_list("cifar100").wnids], np.int32)
-    return LabelledImages(
-        name="cifar100",
-        images=stored.images,
-        labels=nodes[stored.labels],
-        taxonomy=taxonomy,
-        splits=stored.splits,
-        split_names=("train", "test"),
-        normalisation=NORMALISATION,
-    )
+    return benchmark_images("cifar100", stored, NORMALISATION)
 
 
 def _build(target: Path, source: Path, check: bool) -> dict[str, Any]:

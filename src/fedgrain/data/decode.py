@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -89,7 +90,10 @@ def _as_rgb(image: Image.Image) -> Image.Image:
 
 @contextmanager
 def _bombs_are_errors() -> Iterator[None]:
-    """Refuse what Pillow only warns of, pictures of more than 89 million pixels; be quiet else."""
+    """Refuse what Pillow only warns of: a picture of more than 89 million pixels.
+
+    Its other warnings, such as a damaged EXIF block, would come once per image.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -130,13 +134,20 @@ def _mapper(count: int, workers: int | None) -> Iterator[Any]:
         return
     context = multiprocessing.get_context("spawn")
     try:
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        pool = ProcessPoolExecutor(workers, context, initializer=_leave_interrupts_to_the_parent)
+        try:
             yield pool.map
+        finally:
+            pool.shutdown(cancel_futures=True)
     except BrokenProcessPool:
         raise DataError(
             "a decoding process ended unexpectedly; in a script of yours, call fedgrain below "
             "`if __name__ == '__main__':`, otherwise try workers=1 to see why"
         ) from None
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _decode_block(task: tuple[str, int, list[str], int]) -> dict[int, str]:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from fedgrain.data.benchmark import benchmark_images
 from fedgrain.data.cache import folder_of, identity
 from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, load_or_decode
 from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.data.places import Layout, require_source
 from fedgrain.errors import DataError
 from fedgrain.randomness import numpy_generator
-from fedgrain.taxonomy.classes import class_list, dataset_taxonomy
+from fedgrain.taxonomy.classes import class_list
 
 SPLITS = {"train": "train", "test": "val"}  # the official validation set is the test set
 ENDINGS = (".jpeg", ".jpg", ".png", ".webp", ".bmp")
@@ -59,18 +60,7 @@ def load_imagenet(
         lambda: list_imagenet(folder_of(source, LAYOUT), per_class, seed),
         Decoding(size, max_unreadable, workers, progress),
     )
-    taxonomy = dataset_taxonomy("imagenet")
-    nodes = np.array([taxonomy.index(wnid) for wnid in class_list("imagenet").wnids], np.int32)
-    return LabelledImages(
-        name="imagenet",
-        images=stored.images,
-        labels=nodes[stored.labels],
-        taxonomy=taxonomy,
-        splits=stored.splits,
-        split_names=tuple(SPLITS),
-        normalisation=NORMALISATION,
-        unreadable=stored.unreadable,
-    )
+    return benchmark_images("imagenet", stored, NORMALISATION)
 
 
 def _identity(source: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ class Normalisation:
 UNKNOWN_STATISTICS = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))  # method, section 10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabelledImages:
     """Images with one node of a taxonomy each, and what is known of where they come from.
 
@@ -52,7 +52,7 @@ class LabelledImages:
     client_names: tuple[str, ...] = ()
     annotators: NDArray[np.int32] | None = None  # [images], into annotator_names; -1 likewise
     annotator_names: tuple[str, ...] = ()
-    unreadable: tuple[str, ...] = field(default=(), repr=False)  # skipped files and why
+    unreadable: tuple[str, ...] = ()  # skipped files and why
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not belong together, before anything is trained on them."""
@@ -81,6 +81,11 @@ class LabelledImages:
             )
         if numbers.size and not start <= numbers.min() <= numbers.max() < end:
             raise DataError(f"{self.name}: {what} must lie between {start} and {end - 1}")
+
+    def __repr__(self) -> str:
+        height, width = self.size
+        splits = ", ".join(f"{name} {count}" for name, count in self.split_counts.items())
+        return f"LabelledImages({self.name!r}: {splits}; {height}x{width}x{self.channels})"
 
     def __len__(self) -> int:
         return len(self.images)

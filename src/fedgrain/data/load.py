@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from fedgrain.data.images import LabelledImages
 from fedgrain.data.places import Layout
 from fedgrain.data.tiny_imagenet import load_tiny_imagenet
 from fedgrain.errors import DataError
+from fedgrain.plugins import load_callable
 
 LOADERS: dict[str, Callable[..., LabelledImages]] = {
     "glyphs": load_glyphs,
@@ -37,7 +37,7 @@ def load_dataset(name: str, *, root: str | Path | None = None, **options: Any) -
     searched. A name ``module:callable`` calls a function of the user's that returns
     ``LabelledImages``, with ``root`` (where given) and the options.
     """
-    loader = _users_loader(name) if ":" in name else LOADERS.get(name)
+    loader = load_callable(name, "data set", DataError) if ":" in name else LOADERS.get(name)
     if loader is None:
         raise DataError(
             f"there is no data set {name!r}; choose one of {', '.join(LOADERS)}, "
@@ -53,15 +53,3 @@ def load_dataset(name: str, *, root: str | Path | None = None, **options: Any) -
     if not isinstance(data, LabelledImages):
         raise DataError(f"{name} returned {type(data).__name__} instead of LabelledImages")
     return data
-
-
-def _users_loader(name: str) -> Callable[..., LabelledImages]:
-    module_name, _, attribute = name.partition(":")
-    try:
-        loader = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise DataError(f"cannot find the data set {name!r}: {error}") from None
-    if not callable(loader):
-        raise DataError(f"{name!r} is not a function; give one that returns LabelledImages")
-    found: Callable[..., LabelledImages] = loader
-    return found

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from fedgrain.data.benchmark import benchmark_images
 from fedgrain.data.cache import folder_of, identity
 from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, load_or_decode
 from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.data.places import Layout, require_source
 from fedgrain.errors import DataError
 from fedgrain.files import read_text
-from fedgrain.taxonomy.classes import class_list, dataset_taxonomy
+from fedgrain.taxonomy.classes import class_list
 
 ANNOTATIONS = "val/val_annotations.txt"
 NORMALISATION = Normalisation((0.4802, 0.4481, 0.3975), (0.2770, 0.2691, 0.2821))
@@ -45,18 +46,7 @@ def load_tiny_imagenet(
         lambda: list_tiny_imagenet(folder_of(source, LAYOUT)),
         Decoding(size, max_unreadable, workers, progress),
     )
-    taxonomy = dataset_taxonomy("tiny-imagenet")
-    nodes = np.array([taxonomy.index(wnid) for wnid in class_list("tiny-imagenet").wnids], np.int32)
-    return LabelledImages(
-        name="tiny-imagenet",
-        images=stored.images,
-        labels=nodes[stored.labels],
-        taxonomy=taxonomy,
-        splits=stored.splits,
-        split_names=("train", "test"),
-        normalisation=NORMALISATION,
-        unreadable=stored.unreadable,
-    )
+    return benchmark_images("tiny-imagenet", stored, NORMALISATION)
 
 
 def _identity(source: Path) -> str:

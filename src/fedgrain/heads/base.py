@@ -59,8 +59,17 @@ class Head(nn.Module, ABC):
         """
         return torch.ones_like(labels, dtype=torch.bool)
 
+    def check(self, logits: Tensor) -> None:
+        """Refuse logits that were not made for this head; too many would pass unnoticed."""
+        if logits.dim() != 2 or logits.shape[1] != self.num_outputs:
+            raise HeadError(
+                f"{self.name} on this taxonomy takes logits [batch, {self.num_outputs}], not "
+                f"{list(logits.shape)}; build the net with head.num_outputs"
+            )
+
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Mean of the paper's loss over the samples of the batch that enter it (0 if none)."""
+        self.check(logits)
         return mean_entering(self.sample_losses(logits, labels), self.enters(labels))
 
     def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:

@@ -90,6 +90,7 @@ def branch_dataset(
     children = torch.tensor(taxonomy.children(branch).astype(np.int64))
     if not len(children):
         raise HeadError(f"{taxonomy.ids[branch]!r} is a leaf: it has no branch")
+    labels = torch.as_tensor(labels, dtype=torch.int64)
     member = (labels > branch) & (labels < int(taxonomy.subtree_end[branch]))
     if supervision == "projection":
         if known is None:

@@ -48,6 +48,7 @@ class Supervised(nn.Module):
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Mean loss over the samples of the batch that enter it (0 if none)."""
+        self.head.check(logits)
         return mean_entering(self.sample_losses(logits, labels), self.enters(labels))
 
     def _warn_once(self, labels: Tensor, projection: Projection) -> None:

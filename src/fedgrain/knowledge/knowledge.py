@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,28 +45,35 @@ class Knowledge:
         names = tuple(self.client_names)
         rows = np.arange(len(names)) if self.row_clients is None else self.row_clients
         rows = np.array(rows, dtype=np.int32)
-        if known.shape != (len(rows), len(self.taxonomy)):
-            raise KnowledgeError(
-                f"the known nodes have shape {known.shape}, but {len(rows)} rows of "
-                f"{len(self.taxonomy)} nodes are needed"
-            )
-        if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise KnowledgeError(f"two clients are named {twice!r}; give each its own name")
-        if sorted(set(rows.tolist())) != list(range(len(names))):
-            raise KnowledgeError(f"row_clients must use every number below {len(names)}, no other")
-        if self.annotators is None and len(rows) != len(names):
-            raise KnowledgeError("several rows of one client need the names of their annotators")
-        if self.annotators is not None and len(self.annotators) != len(rows):
-            raise KnowledgeError(
-                f"{len(self.annotators)} annotators are named, but there are {len(rows)} rows"
-            )
         for array in (known, rows):
             array.flags.writeable = False
         object.__setattr__(self, "known", known)
         object.__setattr__(self, "client_names", names)
         object.__setattr__(self, "row_clients", rows)
+        self._check_rows(rows)
         self._check_closed_upwards()
+
+    def _check_rows(self, rows: IntArray) -> None:
+        names, people = self.client_names, self.annotators
+        if self.known.shape != (len(rows), len(self.taxonomy)):
+            raise KnowledgeError(
+                f"the known nodes have shape {self.known.shape}, but {len(rows)} rows of "
+                f"{len(self.taxonomy)} nodes are needed"
+            )
+        if sorted(set(rows.tolist())) != list(range(len(names))):
+            raise KnowledgeError(f"row_clients must use every number below {len(names)}, no other")
+        if people is None and len(rows) != len(names):
+            raise KnowledgeError("several rows of one client need the names of their annotators")
+        if people is not None and len(people) != len(rows):
+            raise KnowledgeError(
+                f"{len(people)} annotators are named, but there are {len(rows)} rows"
+            )
+        for named in (names, self.row_names):
+            name, count = Counter(named).most_common(1)[0] if named else ("", 0)
+            if count > 1:
+                raise KnowledgeError(
+                    f"{count} clients or annotators are named {name!r}; rename one"
+                )
 
     def _check_closed_upwards(self) -> None:
         for row in np.flatnonzero(~self.known[:, 0]):

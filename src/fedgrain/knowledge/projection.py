@@ -14,7 +14,7 @@ IntArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Projection:
     """proj_k of the method, section 1: every node to the deepest known node on its path in H.
 

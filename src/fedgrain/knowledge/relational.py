@@ -52,7 +52,7 @@ def relational_neighbours(
     return Knowledge(full_taxonomy, close_upwards(full_taxonomy, known), numbered_clients(clients))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Neighbours:
     """The weighted graph of Algorithm 1, shared by all clients.
 

@@ -13,7 +13,7 @@ from fedgrain.knowledge.projection import project
 from fedgrain.taxonomy.tree import Taxonomy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KnowledgeStatistics:
     """Per row of the knowledge (client, or annotator)."""
 

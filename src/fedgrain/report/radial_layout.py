@@ -54,8 +54,13 @@ class RadialLayout:
 
     @property
     def inner_diameter(self) -> float:
-        """Diameter of an inner node's dot: it grows with the picture."""
-        return float(np.clip(self.size / 120, 5.5, 14.0))
+        """Diameter of an inner node's dot: it grows with the picture as long as dots stay apart."""
+        inner = self.taxonomy.internal
+        by_ring = inner[np.argsort(self.taxonomy.depth[inner], kind="stable")]
+        in_one_ring = np.diff(self.taxonomy.depth[by_ring]) == 0
+        gaps = (-np.diff(self.angle[by_ring]) * self.radius[by_ring[1:]])[in_one_ring]
+        room = max(gaps.min(initial=14.0), 1.2 * self.leaf_diameter)
+        return float(min(room, np.clip(self.size / 120, 5.5, 14.0)))
 
     @property
     def inner_font_size(self) -> float:
