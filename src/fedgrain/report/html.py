@@ -54,6 +54,7 @@ def render(page: Page) -> str:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
+    environment.filters["breakable"] = breakable
     scripts = {"plotly": get_plotlyjs(), "script": _template("report.js")}
     return environment.get_template("report.html.j2").render(
         page=page,
@@ -62,6 +63,15 @@ def render(page: Page) -> str:
         hashes=Markup(" ".join(map(script_hash, scripts.values()))),
         **{name: Markup(text) for name, text in scripts.items()},
     )
+
+
+def breakable(text: str) -> Markup:
+    """Return a text that may go on in the next line after a slash, and is escaped otherwise.
+
+    >>> breakable("<b>/paper")
+    Markup('&lt;b&gt;/<wbr>paper')
+    """
+    return Markup("/<wbr>").join(text.split("/"))
 
 
 def script_hash(text: str) -> str:

@@ -173,7 +173,7 @@ def knowledge_map(
         "hovertemplate": "%{y} labels %{x} at %{z:.0%} of its depth<extra></extra>",
     }
     layout = _axes("classes, in the order of the taxonomy", "")
-    layout["yaxis"].update(type="category", autorange="reversed")
+    layout["yaxis"].update(type="category", autorange="reversed", dtick=1)
     layout["xaxis"].update(type="category", showticklabels=len(leaves) <= 60)
     layout["height"] = 180 + 24 * len(names)
     return {"data": [trace], "layout": layout}
