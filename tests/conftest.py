@@ -1,5 +1,6 @@
 """What several test folders share."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+os.environ.setdefault("FEDGRAIN_WORKERS", "1")  # tests of the engine ask for more themselves
 settings.register_profile("fedgrain", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("fedgrain")
 
@@ -19,8 +21,6 @@ def fedgrain() -> Run:
     """Run the installed command as a user does, in a process of its own."""
 
     def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-        import os
-
         return subprocess.run(
             [str(Path(sys.executable).with_name("fedgrain")), *map(str, arguments)],
             capture_output=True,

@@ -104,3 +104,9 @@ class ExplodingHead(CondSoftmax):
 
 def own_knowledge(taxonomy: Taxonomy, clients: int, alpha: float, seed: int) -> Knowledge:
     return known_paths_only(taxonomy, clients, alpha, seed)
+
+
+@cache
+def some_glyphs() -> LabelledImages:
+    """Enough of them for a model to learn something in seconds."""
+    return load_glyphs(train=1600, test=400)

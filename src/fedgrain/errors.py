@@ -13,6 +13,10 @@ class KnowledgeError(FedgrainError):
     """What the clients know, its file or the wish for it is not usable."""
 
 
+class DataError(FedgrainError):
+    """Images, labels, a manifest or an archive are missing or not usable."""
+
+
 class HeadError(FedgrainError):
     """A head, or the supervision asked of it, does not exist or has no meaning."""
 
@@ -23,10 +27,6 @@ class NetError(FedgrainError):
 
 class PredictionError(FedgrainError):
     """A prediction rule, or the nodes to be scored, cannot be used."""
-
-
-class DataError(FedgrainError):
-    """Images, labels, a manifest or an archive are missing or not usable."""
 
 
 class FederationError(FedgrainError):

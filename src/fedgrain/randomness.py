@@ -17,8 +17,10 @@ def numpy_generator(seed: int, purpose: str, *numbers: int) -> np.random.Generat
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, word, *numbers])))
 
 
-def torch_generator_from(generator: np.random.Generator) -> torch.Generator:
+def torch_generator_from(
+    generator: np.random.Generator, device: torch.device | str = "cpu"
+) -> torch.Generator:
     """Return a torch generator seeded by the next draw of a NumPy one."""
     import torch
 
-    return torch.Generator().manual_seed(int(generator.integers(2**63 - 1)))
+    return torch.Generator(device).manual_seed(int(generator.integers(2**63 - 1)))

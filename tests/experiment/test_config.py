@@ -97,6 +97,7 @@ def test_defaults_that_depend_on_other_settings() -> None:
     inferred = Config(knowledge="inferred")
     assert inferred.complete().supervision == "marginal"
     assert replace(inferred, head="cond-sigmoid").complete().supervision == "paper"
+    assert replace(inferred, head="mine:Head").complete().supervision == "paper"
     assert replace(inferred, algorithm="fedbdft").complete().supervision == "paper"
     assert {Config(algorithm=name).complete().supervision for name in ALGORITHMS} == {"paper"}
 

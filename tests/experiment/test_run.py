@@ -2,6 +2,7 @@
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -87,6 +88,19 @@ def test_a_folder_of_another_config_is_refused_and_the_difference_named(finished
     with pytest.raises(RunError, match=r"other settings: lr \(0.05 and 0.1\), seed \(47 and 48\);"):
         other = small(algorithm="fedbdft", supervision="projection", min_branch_samples=12, seed=48)
         fedgrain.run(other, finished.folder)
+
+
+def test_a_damaged_state_is_told(small, tmp_path) -> None:
+    folder = run(small(rounds=1), tmp_path / "run").folder
+    (folder / "result.json").unlink()
+    (folder / "state.safetensors").write_bytes(b"\x00" * 100)
+    with pytest.raises(RunError, match=r"state.safetensors: not a whole .*; remove it to start"):
+        fedgrain.resume(folder)
+    shutil.copy(folder / "best.safetensors", folder / "state.safetensors")
+    with pytest.raises(RunError, match=r"not the state of a run of this version .*; remove it to"):
+        fedgrain.resume(folder)
+    (folder / "state.safetensors").unlink()
+    assert fedgrain.resume(folder).rounds == 1
 
 
 def test_a_folder_of_something_else_is_refused(small, tmp_path) -> None:

@@ -57,7 +57,10 @@ def assert_same(folder: Path, original: Path) -> None:
 @pytest.fixture(scope="module", params=["fedavg", "fedbdft"])
 def original(request, small, tmp_path_factory) -> Path:
     """The folder of a run that nothing disturbed."""
-    settings = {"fedavg": {"server_optimizer": "adam", "server_lr": 0.01}, "fedbdft": {}}
+    settings = {
+        "fedavg": {"server_optimizer": "adam", "server_lr": 0.01},
+        "fedbdft": {"server_optimizer": "sgd", "server_momentum": 0.5, "crop_and_flip": True},
+    }
     folder = tmp_path_factory.mktemp(request.param) / "original"
     fedgrain.run(small(algorithm=request.param, **settings[request.param]), folder)
     return folder

@@ -94,13 +94,13 @@ def test_only_clients_with_gamma_samples_train_a_branch() -> None:
     state, _ = fedbdft.apply(start(trainer), PLAN, trainer)
     assert [(t.branch, t.client) for t in trainer.tasks] == [
         *((ROOT, 1), (ROOT, 2), (ROOT, 3)),
+        (B, 2),  # longest first: 20 samples here, 18 at most there
         *((A, 1), (A, 3)),
-        (B, 2),
     ]
     half = engine(federation(labels), replace(PLAN, join_ratio=0.5))
     fedbdft.apply(start(half), replace(PLAN, join_ratio=0.5), half)
     asked = [t.branch for t in half.tasks]
-    assert asked == [ROOT, ROOT, A, A, B]  # two of four join; fewer eligible: all of them
+    assert asked == [ROOT, ROOT, B, A, A]  # two of four join; fewer eligible: all of them
     lower = engine(federation(labels), replace(PLAN, min_branch_samples=7))
     fedbdft.apply(start(lower), replace(PLAN, min_branch_samples=7), lower)
     assert (A, 0) in [(t.branch, t.client) for t in lower.tasks]

@@ -35,6 +35,15 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="the run's folder (default: runs/...)"
     )
+    parser.add_argument(
+        "--workers",
+        default="auto",
+        metavar="N",
+        help="processes that train clients; auto (default) is one per core; same result for all",
+    )
+    parser.add_argument(
+        "--device", default="auto", metavar="NAME", help="cpu, cuda or auto (default: auto)"
+    )
     add_json(parser)
     for setting in fields(Config):
         kind = str(setting.type).removesuffix(" | None")
@@ -76,7 +85,9 @@ def run(args: argparse.Namespace) -> None:
     progress = progress_bar(config)
     finished = (folder / "result.json").exists()
     try:
-        result = run_experiment(config, folder, [progress])
+        result = run_experiment(
+            config, folder, [progress], workers=args.workers, device=args.device
+        )
     except KeyboardInterrupt:
         progress.close()
         print(f"\n{how_to_go_on(folder)}", file=sys.stderr)

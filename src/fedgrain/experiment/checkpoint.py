@@ -58,9 +58,12 @@ def save_progress(path: Path, progress: Progress) -> None:
 
 def load_progress(path: Path) -> Progress:
     """Read what :func:`save_progress` wrote."""
-    tensors, metadata = read_tensors(path)
-    if metadata.get("format") != FORMAT:
-        raise RunError(f"{path}: not the state of a run; remove it to start the run again")
+    try:
+        tensors, metadata = read_tensors(path)
+        if metadata.get("format") != FORMAT:
+            raise RunError(f"{path}: not the state of a run of this version of fedgrain")
+    except RunError as error:
+        raise RunError(f"{error}; remove it to start the run again") from None
     about = json.loads(metadata["about"])
     state: FedAvgState | FedBdftState
     if about["stage"] == "fedavg":

@@ -107,6 +107,9 @@ class Config:
     validation: str = _setting("server", "who validates", ("server", "clients"))
     validation_share: float = _setting(0.2, "share of the training images held out")
     min_clients: int = _setting(1, "updates a round needs to count")
+    client_time_limit: float | None = _setting(
+        None, "seconds after which a client's update is given up (default: never)"
+    )
     seed: int = _setting(47, "everything random derives from it")
     sample_seed: int | None = _setting(None, "imagenet: seed of the sample of each class (46)")
     zero_shot: bool = _setting(False, "train on a random half of the classes, test on all; alpha 0")
@@ -153,14 +156,15 @@ class Config:
         """Return the config with every default written out that settings alone decide.
 
         Inferred knowledge is not to be trusted with the labels it does not hold: its default is
-        `marginal` (method, section 5), which for cond-sigmoid and fedbdft is to say `paper`.
+        `marginal` (method, section 5), but `paper` where there is no such reading or none is known:
+        in fedbdft, whose branches read it so anyway, for cond-sigmoid, and for a user's own head.
         """
         from fedgrain.data.glyphs import MAX_CHILDREN
         from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN
 
         imagenet = self.dataset == "imagenet"
         trusting = self.knowledge != "inferred" or self.algorithm == "fedbdft"
-        trusting |= self.head == "cond-sigmoid"
+        trusting |= self.head == "cond-sigmoid" or self.head not in HEADS
         most_children = {**DEFAULT_MAX_CHILDREN, "glyphs": MAX_CHILDREN}
         defaults: dict[str, Any] = {
             "supervision": "paper" if trusting else "marginal",
@@ -195,8 +199,9 @@ _RANGES: dict[str, tuple[float, float]] = {
     "concentration": (1e-6, 1e6), "patience": (1, _LARGE), "min_delta": (0, 1),
     "validation_share": (0.001, 0.999), "min_clients": (1, _LARGE), "min_count": (1, _LARGE),
     "max_children": (2, _LARGE), "image_size": (1, 10_000), "images_per_class": (1, _LARGE),
-    "min_branch_samples": (1, _LARGE), "seed": (0, float(2**63 - 1)),
-    "sample_seed": (0, float(2**63 - 1)), "only_client": (0, _LARGE),
+    "client_time_limit": (1e-3, _LARGE), "min_branch_samples": (1, _LARGE),
+    "seed": (0, float(2**63 - 1)), "sample_seed": (0, float(2**63 - 1)),
+    "only_client": (0, _LARGE),
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ Split, partition, knowledge and initial weights all derive from the run's seed.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +63,12 @@ class Prepared:
     plan: Plan
     algorithm: str
     test: Indices  # numbers of the test images; empty where the data has none
+
+    def with_images(self, images: NDArray[np.uint8]) -> Prepared:
+        """Return the same on another copy of the images; the first can then be forgotten."""
+        source = replace(self.federation.source, images=images)
+        federation = replace(self.federation, source=source)
+        return replace(self, data=replace(self.data, images=images), federation=federation)
 
 
 def prepare(config: Config) -> Prepared:

@@ -36,7 +36,7 @@ def preset(name: str, datasets: Sequence[str] | None = None) -> Study:
             methods=DEMO_METHODS,
             alphas=(0.0, 0.9),
             seeds=(47, 48, 49),
-            settings={"rounds": 20, "cycles": 5, "clients": 10},
+            settings={"rounds": 18, "cycles": 5, "lr": 0.1},
         )
     zero_shot = name == "paper-zero-shot"
     chosen = tuple(datasets or (("cifar100",) if zero_shot else (name.removeprefix("paper-"),)))

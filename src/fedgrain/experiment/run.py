@@ -8,6 +8,7 @@ the same bits as one that was not. Scope: one build of torch, on the CPU, with o
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -17,7 +18,7 @@ from typing import Any
 
 import torch
 
-from fedgrain.errors import RunError
+from fedgrain.errors import ConfigError, RunError
 from fedgrain.experiment.checkpoint import Progress, load_progress, save_progress
 from fedgrain.experiment.config import Config, read_config
 from fedgrain.experiment.folder import RunFolder, read_json, write_json
@@ -28,6 +29,10 @@ from fedgrain.federated import Engine, Plan, Report, SequentialEngine, Workshop,
 from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvgState
 from fedgrain.federated.fedbdft import FedBdftState
+from fedgrain.federated.local_engine import LocalEngine
+from fedgrain.federated.plan import joining
+from fedgrain.federated.sharing import shared
+from fedgrain.heads import build_head
 
 
 class Callback:
@@ -44,12 +49,19 @@ class Callback:
 
 
 def run(
-    config: Config, folder: str | Path | None = None, callbacks: Sequence[Callback] = ()
+    config: Config,
+    folder: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    *,
+    workers: int | str = "auto",
+    device: str = "auto",
 ) -> Result:
     """Train and test as the config says.
 
     With a ``folder`` the run is kept there, and resumed if it was interrupted; a finished one is
-    returned as it is. Without, nothing is written.
+    returned as it is. Without, nothing is written. ``workers`` is the number of processes that
+    train clients, or "auto" for one per core; it does not change the result. ``device`` is "cpu",
+    "cuda" or "auto"; on CUDA results are close, not equal, to the bit.
     """
     config = config.complete()
     place = RunFolder(folder) if folder is not None else None
@@ -59,15 +71,19 @@ def run(
             if place.result.exists():
                 return Result(read_json(place.result), load(place.path), place.path)
         prepared = prepare(config)
-        workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+        processes, device = number_of_workers(workers, prepared), device_named(device)
+        if processes > 1:
+            prepared = prepared.with_images(shared(prepared.data.images))
+        workshop = Workshop(prepared.federation, prepared.model, prepared.plan, device)
         if config.algorithm == "fedbdft":
             _ = workshop.branch_nets  # a net that cannot be decoupled is refused now, not later
         with _disk_space(place):
             if place:
                 place.claim(config)
-            progress = _train(prepared, workshop, place, callbacks)
+            with engine_of(workshop, processes, config.client_time_limit) as engine:
+                progress = _train(prepared, workshop, engine, place, callbacks)
             state = _best_state(progress)
-            model = _trained_model(prepared, workshop, progress, state)
+            model = _trained_model(prepared, progress, state)
             values = result_values(config, prepared, workshop, progress)
             if place:
                 model.save(place, state)
@@ -77,12 +93,18 @@ def run(
         return Result(values, model, place.path if place else None)
 
 
-def resume(folder: str | Path, callbacks: Sequence[Callback] = ()) -> Result:
+def resume(
+    folder: str | Path,
+    callbacks: Sequence[Callback] = (),
+    *,
+    workers: int | str = "auto",
+    device: str = "auto",
+) -> Result:
     """Go on with the run in a folder."""
     place = RunFolder(folder)
     if not place.config.exists():
         raise RunError(f"{folder}: no run here (there is no {place.config.name})")
-    return run(read_config(place.config), folder, callbacks)
+    return run(read_config(place.config), folder, callbacks, workers=workers, device=device)
 
 
 @contextmanager
@@ -110,11 +132,54 @@ def _disk_space(place: RunFolder | None) -> Iterator[None]:
         ) from None
 
 
+def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
+    """Return how many processes train: as asked, but no more than clients take part in a round."""
+    if wanted == "auto":
+        wanted = os.environ.get("FEDGRAIN_WORKERS") or len(os.sched_getaffinity(0))
+    try:
+        count = int(wanted)
+    except ValueError:
+        raise ConfigError(f"workers is {wanted!r}, but must be a number or auto") from None
+    if count < 1:
+        raise ConfigError(f"workers is {count}, but at least 1 is needed")
+    pairs = joining(len(prepared.federation.clients), prepared.plan.join_ratio)
+    if prepared.algorithm == "fedbdft":  # all branches of a cycle are trained side by side
+        pairs *= len(prepared.federation.taxonomy.internal)
+    return min(count, pairs)
+
+
+def device_named(wanted: str) -> str:
+    """Return the device to train on; "auto" is CUDA where there is one."""
+    there = torch.cuda.is_available()
+    if wanted == "auto":
+        return "cuda" if there else "cpu"
+    kind = wanted.partition(":")[0]
+    if kind not in ("cpu", "cuda"):
+        raise ConfigError(f"device {wanted!r} does not exist; choose cpu, cuda or auto")
+    if kind == "cuda" and not there:
+        raise ConfigError("device cuda was asked for, but torch finds none; choose cpu or auto")
+    return wanted
+
+
+@contextmanager
+def engine_of(workshop: Workshop, workers: int, time_limit: float | None) -> Iterator[Engine]:
+    """Provide the engine for so many workers: one trains in this process."""
+    if workers == 1:
+        yield SequentialEngine(workshop)
+        return
+    with LocalEngine(workshop, workers, time_limit) as engine:
+        yield engine
+
+
 def _train(
-    prepared: Prepared, workshop: Workshop, place: RunFolder | None, callbacks: Sequence[Callback]
+    prepared: Prepared,
+    workshop: Workshop,
+    engine: Engine,
+    place: RunFolder | None,
+    callbacks: Sequence[Callback],
 ) -> Progress:
     """Run all rounds that are left, from the last whole state."""
-    plan, engine = prepared.plan, SequentialEngine(workshop)
+    plan = prepared.plan
     progress = Progress(fedavg.init(workshop.initial, plan), 0, 0.0)
     if place and place.state.exists():
         progress = load_progress(place.state)
@@ -175,12 +240,11 @@ def _best_state(progress: Progress) -> State:
     }
 
 
-def _trained_model(
-    prepared: Prepared, workshop: Workshop, progress: Progress, state: State
-) -> TrainedModel:
+def _trained_model(prepared: Prepared, progress: Progress, state: State) -> TrainedModel:
     federation, names = prepared.federation, prepared.model
     branches = isinstance(progress.state, FedBdftState)
     shape = federation.source.shape
+    head = build_head(names.head, federation.taxonomy)  # the workshop's may be on another device
     return TrainedModel(
         taxonomy=federation.taxonomy,
         full_taxonomy=federation.full_taxonomy,
@@ -188,6 +252,6 @@ def _trained_model(
         image_shape=shape,
         net_name=names.net,
         head_name=names.head,
-        head=workshop.head,
-        net=model_net(names.net, workshop.head, shape, state, branches=branches),
+        head=head,
+        net=model_net(names.net, head, shape, state, branches=branches),
     )

@@ -34,7 +34,7 @@ def run_job(config: Config, folder: str, base: str | None) -> dict[str, Any]:
 
     if base is not None:
         start_from(RunFolder(base), RunFolder(folder), config)
-    return run(config, folder).values
+    return run(config, folder, workers=1).values  # a study goes in parallel over whole runs
 
 
 def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:

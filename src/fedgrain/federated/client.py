@@ -77,7 +77,8 @@ def train_locally(
     """
     net.load_state_dict(state)
     net.train()
-    set_dropout_generator(net, torch_generator_from(generator))
+    device = next(net.parameters()).device
+    set_dropout_generator(net, torch_generator_from(generator, device))
     parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
     start = [parameter.detach().clone() for parameter in parameters]
     optimizer = torch.optim.SGD(
@@ -92,15 +93,20 @@ def train_locally(
         last = epoch == settings.epochs - 1
         for images, targets in batches(data, settings, generator):
             optimizer.zero_grad()
-            cost = loss(net(images), targets)
+            cost = loss(net(images.to(device)), targets.to(device))
             cost.backward()  # type: ignore[no-untyped-call]
             if settings.proximal:
                 _pull_back(parameters, start, settings.proximal)
             optimizer.step()
             steps += 1
             total += float(cost.detach()) * len(targets) if last else 0.0
-    trained = {name: value.detach().clone() for name, value in net.state_dict().items()}
+    trained = snapshot(net)
     return Update(trained, len(data.indices), total / max(1, len(data.indices)), steps)
+
+
+def snapshot(net: nn.Module) -> State:
+    """Return a copy of a net's weights and buffers, in main memory."""
+    return {name: value.detach().to("cpu", copy=True) for name, value in net.state_dict().items()}
 
 
 def _pull_back(parameters: list[nn.Parameter], start: list[Tensor], strength: float) -> None:

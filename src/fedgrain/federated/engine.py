@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,6 +10,8 @@ from typing import Any, Protocol
 from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.client import Update
 from fedgrain.federated.workshop import Workshop
+
+ABSURD = 1e3  # how many times its own norm a model cannot sensibly move in one round
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +90,34 @@ def outcome_of(workshop: Workshop, task: Task) -> Update | Fault:
         update = workshop.train(task.round, task.client, task.weights, task.branch)
     except Exception as error:
         return Fault(f"{type(error).__name__}: {error}")
-    return update if update.finite else Fault("its update holds NaN or infinite numbers")
+    return checked(task, update)
+
+
+def checked(task: Task, update: Update) -> Update | Fault:
+    """Let an update pass that can be averaged; one that would spoil the mean is a fault."""
+    if update.state.keys() != task.weights.keys():
+        return Fault("its update holds other weights than it was sent")
+    for name, value in task.weights.items():
+        if update.state[name].shape != value.shape or update.state[name].dtype != value.dtype:
+            found, wanted = list(update.state[name].shape), list(value.shape)
+            return Fault(f"its update has {name} of shape {found}, but {wanted} was sent")
+    if not update.finite:
+        return Fault("its update holds NaN or infinite numbers")
+    way, start = _distance(update.state, task.weights), _distance(task.weights, None)
+    if way > ABSURD * (1.0 + start):
+        return Fault(
+            f"its update is absurdly large: it moved by {way:.3g} from a norm of {start:.3g}"
+        )
+    return update
+
+
+def _distance(state: State, origin: State | None) -> float:
+    total = 0.0
+    for name, value in state.items():
+        if value.is_floating_point():
+            moved = value.double() if origin is None else value.double() - origin[name].double()
+            total += float(moved.square().sum())
+    return math.sqrt(total)
 
 
 @dataclass(frozen=True)
@@ -100,14 +130,23 @@ class Gathered:
 
 
 def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> Gathered:
-    """Add updates to the mean as they arrive; a client's weight is the samples in its loss."""
-    gathered = Gathered(RunningAverage(), [], [])
+    """Add updates to the mean as they arrive; a client's weight is the samples in its loss.
+
+    The sum goes in the order of the tasks, the lines in the order of the clients.
+    """
+    average = RunningAverage()
+    told: dict[int, dict[str, Any]] = {}
+    faults: dict[int, dict[str, Any]] = {}
     for task, outcome in outcomes:
-        line: dict[str, Any] = {"client": engine.client_names[task.client]}
+        name = {"client": engine.client_names[task.client]}
         if isinstance(outcome, Fault):
-            gathered.faults.append({**line, "fault": outcome.reason})
+            faults[task.client] = name | {"fault": outcome.reason}
             continue
-        gathered.average.add(outcome.state, outcome.samples)
-        told = {"samples": outcome.samples, "loss": outcome.loss, "steps": outcome.steps}
-        gathered.clients.append(line | told)
-    return gathered
+        average.add(outcome.state, outcome.samples)
+        line = {"samples": outcome.samples, "loss": outcome.loss, "steps": outcome.steps}
+        told[task.client] = name | line
+    return Gathered(average, _by_client(told), _by_client(faults))
+
+
+def _by_client(lines: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [lines[client] for client in sorted(lines)]

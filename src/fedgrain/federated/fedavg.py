@@ -43,6 +43,7 @@ def apply(state: FedAvgState, plan: Plan, engine: Engine) -> tuple[FedAvgState, 
     eligible = [client for client in range(clients) if engine.samples(client) > 0]
     count = joining(clients, plan.join_ratio)
     chosen = sample(eligible, count, plan.seed, "clients of a round", number)
+    chosen.sort(key=engine.samples, reverse=True)  # longest first: no core waits at the end
     tasks = [Task(number, client, state.weights) for client in chosen]
     gathered = gather(engine.train(tasks), engine)
     _check(number, gathered, len(eligible), plan)

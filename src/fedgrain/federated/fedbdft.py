@@ -72,24 +72,34 @@ def finished(state: FedBdftState, plan: Plan, engine: Engine) -> bool:
 def apply(state: FedBdftState, plan: Plan, engine: Engine) -> tuple[FedBdftState, Report]:
     """Run one cycle over all branches that still improve."""
     number, count = state.cycle + 1, joining(len(engine.client_names), plan.join_ratio)
-    tasks = [
-        Task(number, client, branch.weights, e)
+    chosen = {
+        e: sample(eligible(e, plan, engine), count, plan.seed, "clients of a branch", number, e)
         for e, branch in state.branches.items()
         if not branch.stopping.stopped
-        for client in sample(
-            eligible(e, plan, engine), count, plan.seed, "clients of a branch", number, e
-        )
+    }
+    tasks = [
+        Task(number, client, state.branches[e].weights, e)
+        for e in longest_first(chosen, engine)
+        for client in chosen[e]
     ]
-    branches, told, faults = dict(state.branches), [], []
+    branches, told, faults = dict(state.branches), {}, []
     for e, outcomes in groupby(engine.train(tasks), key=_branch_of):
         gathered, name = gather(outcomes, engine), engine.branch_name(e)
         faults += [{**fault, "branch": name} for fault in gathered.faults]
         if len(gathered.clients) < plan.min_clients:
             continue  # the branch keeps its weights until the next cycle
         branches[e], accuracy = _averaged(e, branches[e], gathered, plan, engine)
-        told.append({"branch": name, "accuracy": accuracy, "clients": gathered.clients})
+        told[e] = {"branch": name, "accuracy": accuracy, "clients": gathered.clients}
     score = engine.validate_branches({e: branch.best for e, branch in branches.items()})
-    return FedBdftState(number, branches), Report("fedbdft", number, score, [], faults, told)
+    in_order = [told[e] for e in sorted(told)]
+    return FedBdftState(number, branches), Report("fedbdft", number, score, [], faults, in_order)
+
+
+def longest_first(chosen: dict[int, list[int]], engine: Engine) -> list[int]:
+    """Order branches by their largest client, so that no core waits for a long one at the end."""
+    return sorted(
+        chosen, key=lambda e: (-max((engine.samples(c, e) for c in chosen[e]), default=0), e)
+    )
 
 
 def _averaged(

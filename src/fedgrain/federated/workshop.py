@@ -6,7 +6,7 @@ same task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fedgrain.errors import FederationError
 from fedgrain.federated.averaging import State
-from fedgrain.federated.client import Loss, TrainingData, Update, train_locally
+from fedgrain.federated.client import Loss, TrainingData, Update, snapshot, train_locally
 from fedgrain.federated.federation import Federation, Indices, LabelledPart
 from fedgrain.federated.plan import Plan
 from fedgrain.heads import (
@@ -55,16 +55,19 @@ class Model:
 class Workshop:
     """Trains a client's share of a task, and validates a model."""
 
-    def __init__(self, federation: Federation, model: Model, plan: Plan) -> None:
+    def __init__(
+        self, federation: Federation, model: Model, plan: Plan, device: str = "cpu"
+    ) -> None:
         check_pair(model.net, model.head)
         self.federation, self.model, self.plan = federation, model, plan
-        self.head = build_head(model.head, federation.taxonomy)
+        self.device = torch.device(device)
+        self.head = build_head(model.head, federation.taxonomy).to(self.device)
         self.supervised = cache(self._supervised)
         self.supervised(0)  # refuse a meaningless combination before anything is trained
         generator = torch_generator_from(numpy_generator(plan.seed, "initial weights"))
         shape = federation.source.shape
         net = build_net(model.net, self.head.num_outputs, generator=generator, image_shape=shape)
-        self.net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.net = net.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.initial = snapshot(self.net)
         trained = (name for name, weight in self.net.named_parameters() if weight.requires_grad)
         self.parameters = frozenset(trained)  # the same names in every branch
@@ -117,7 +120,7 @@ class Workshop:
     def _whole_data(self, client: int) -> TrainingData:
         part = self.federation.clients[client].train
         labels = torch.from_numpy(part.labels)
-        entering = self.supervised(client).enters(labels)  # the others are dropped before batching
+        entering = self.supervised(client).enters(labels.to(self.device)).cpu()
         return TrainingData(
             self.federation.source, part.indices[entering.numpy()], labels[entering]
         )
@@ -137,7 +140,7 @@ class Workshop:
         unknown = None
         if self.model.branch_supervision == "projection":
             known = self.federation.clients[client].known
-            unknown = unknown_children(self.federation.taxonomy, branch, known)
+            unknown = unknown_children(self.federation.taxonomy, branch, known).to(self.device)
         losses = partial(branch_losses, unknown=unknown, laziness=self.model.laziness)
         return lambda logits, targets: losses(logits, targets).mean()
 
@@ -162,7 +165,7 @@ class Workshop:
         """Return the branches as one model (on the nets of this workshop)."""
         for branch, state in weights.items():
             self.branch_nets[branch].load_state_dict(state)
-        return DecoupledModel(self.federation.taxonomy, self.branch_nets)
+        return DecoupledModel(self.federation.taxonomy, self.branch_nets).to(self.device)
 
     # prediction and validation
 
@@ -179,32 +182,41 @@ class Workshop:
     def predict_leaves_by_branches(self, weights: Mapping[int, State], indices: Indices) -> Indices:
         """Return the likeliest leaf of H for each image, by the decoupled model."""
         model = self.decoupled_model(weights)
-        found = [model.best_leaf(images).leaf.numpy() for images in self._blocks(indices)]
+        found = [model.best_leaf(images).leaf.cpu().numpy() for images in self._blocks(indices)]
         return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
     def validate(self, weights: State) -> float:
         """Return the validation HF of the whole model, under the rule `leaf`."""
-        return self._mean_hf(partial(self.predict_leaves, weights))
+        return self.mean_hf(partial(self.predict_leaves, weights))
 
     def validate_branches(self, weights: Mapping[int, State]) -> float:
         """Return the validation HF of the decoupled model, under the rule `leaf`."""
-        return self._mean_hf(partial(self.predict_leaves_by_branches, weights))
+        return self.mean_hf(partial(self.predict_leaves_by_branches, weights))
 
     def validate_branch(self, branch: int, weights: State) -> float | None:
         """Return a branch's accuracy over the validation samples whose label lies below it."""
+        return self.branch_accuracy(branch, partial(self.predict_children, (branch, weights)))
+
+    def predict_children(self, model: tuple[int, State], indices: Indices) -> Indices:
+        """Return for each image the position of the likeliest child of a branch."""
+        branch, weights = model
         net = self.branch_nets[branch]
         net.load_state_dict(weights)
+        outputs = (run_in_chunks(net, images) for images in self._blocks(indices))
+        found = [scores.argmax(1).cpu().numpy() for scores in outputs]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+    def branch_accuracy(self, branch: int, predicted: Callable[[Indices], Indices]) -> float | None:
+        """Return the share of validation samples below a branch whose child is predicted."""
         hits = total = 0
         for part, _ in self._validation_parts():
             labels = torch.from_numpy(part.labels)
             rows, targets = branch_dataset(self.federation.taxonomy, labels, branch)
-            indices = part.indices[rows.numpy()]
-            outputs = [run_in_chunks(net, images).argmax(1) for images in self._blocks(indices)]
-            hits += int((torch.cat(outputs) == targets).sum()) if outputs else 0
+            hits += int(np.sum(predicted(part.indices[rows.numpy()]) == targets.numpy()))
             total += len(targets)
         return hits / total if total else None
 
-    def _mean_hf(self, predicted: partial[Indices]) -> float:
+    def mean_hf(self, predicted: Callable[[Indices], Indices]) -> float:
         """Mean HF over everyone's validation samples.
 
         A client without a server's truth compares the projection of the prediction with its own
@@ -232,9 +244,4 @@ class Workshop:
 
     def _blocks(self, indices: Indices) -> Iterator[Tensor]:
         for start in range(0, len(indices), BLOCK):
-            yield self.federation.source.batch(indices[start : start + BLOCK])
-
-
-def snapshot(net: nn.Module) -> State:
-    """Return a copy of a net's weights and buffers."""
-    return {name: value.detach().clone() for name, value in net.state_dict().items()}
+            yield self.federation.source.batch(indices[start : start + BLOCK]).to(self.device)

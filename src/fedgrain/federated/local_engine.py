@@ -1,0 +1,92 @@
+"""All cores of this machine: every client trains in a worker process of one thread.
+
+Jobs go to the next free worker in the order they are given, and their answers come back in that
+order whatever the number of workers: sums have the same bits. Only the images are shared; the
+server holds the global model, the running sum and a few answers that wait for their turn.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+
+import numpy as np
+
+from fedgrain.errors import FederationError
+from fedgrain.federated.averaging import State
+from fedgrain.federated.client import Update
+from fedgrain.federated.engine import Fault, SequentialEngine, Task, checked
+from fedgrain.federated.federation import Indices
+from fedgrain.federated.pool import Job, Lost, Pool
+from fedgrain.federated.sharing import handle
+from fedgrain.federated.worker import Recipe
+from fedgrain.federated.workshop import Workshop
+
+AHEAD = 4  # answers per worker that may wait for their turn
+
+
+class LocalEngine(SequentialEngine):
+    """The engine of one machine. Use it as a context: its workers end with it."""
+
+    def __init__(self, workshop: Workshop, workers: int, time_limit: float | None = None) -> None:
+        super().__init__(workshop)
+        source = workshop.federation.source
+        nothing = np.empty((0, *source.shape), np.uint8)
+        federation = replace(workshop.federation, source=replace(source, images=nothing))
+        recipe = Recipe(
+            federation, handle(source.images), workshop.model, workshop.plan, str(workshop.device)
+        )
+        self._time_limit = time_limit
+        self._workers = workers
+        self._pool = Pool(pickle.dumps(recipe, protocol=5), workers)
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.close()
+
+    def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
+        """Train all tasks at once; outcomes come in the order of the tasks."""
+        jobs = (
+            Job("train", (task.round, task.client, task.weights, task.branch), self._time_limit)
+            for task in tasks
+        )
+        for task, answer in zip(
+            tasks, self._pool.in_order(jobs, AHEAD * self._workers), strict=True
+        ):
+            yield task, Fault(answer.reason) if isinstance(answer, Lost) else checked(task, answer)
+
+    def validate(self, weights: State) -> float:
+        """Return the validation HF of the whole model."""
+        return self.workshop.mean_hf(
+            lambda indices: self._spread("predict_leaves", weights, indices)
+        )
+
+    def validate_branches(self, weights: Mapping[int, State]) -> float:
+        """Return the validation HF of the decoupled model."""
+        method = "predict_leaves_by_branches"
+        return self.workshop.mean_hf(lambda indices: self._spread(method, dict(weights), indices))
+
+    def validate_branch(self, branch: int, weights: State) -> float | None:
+        """Return a branch's accuracy over the validation samples below it, None without any."""
+        return self.workshop.branch_accuracy(
+            branch, lambda indices: self._spread("predict_children", (branch, weights), indices)
+        )
+
+    def _spread(self, method: str, model: object, indices: Indices) -> Indices:
+        """Predict images on all workers; they go before clients that wait for a worker."""
+        parts = [part for part in np.array_split(indices, self._workers) if len(part)]
+        tickets = [self._pool.submit(Job(method, (model, part)), first=True) for part in parts]
+        answers = [self._pool.answer(ticket) for ticket in tickets]
+        lost = [answer for answer in answers if isinstance(answer, Lost)]
+        if lost:
+            raise FederationError(f"validation failed: {lost[0].reason}")
+        return np.concatenate(answers) if answers else np.empty(0, np.int64)

@@ -1,0 +1,89 @@
+"""A worker process of the local engine: ``python -m fedgrain.federated.worker``.
+
+It is told once what the federation is, and then answers one job after the other over a socket: the
+name of a method of its workshop and the arguments. It ends when the engine's process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from fedgrain.federated.federation import Federation
+from fedgrain.federated.plan import Plan
+from fedgrain.federated.sharing import MappedImages
+from fedgrain.federated.workshop import Model, Workshop
+
+WATCH_SECONDS = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """All a worker needs to build the engine's workshop again; of the images, where they are."""
+
+    federation: Federation  # its source without images
+    images: MappedImages
+    model: Model
+    plan: Plan
+    device: str
+
+    def workshop(self) -> Workshop:
+        """Build the workshop on the mapped images."""
+        source = replace(self.federation.source, images=self.images.open())
+        return Workshop(replace(self.federation, source=source), self.model, self.plan, self.device)
+
+
+def serve(connection: Connection) -> None:
+    """Answer jobs until the engine hangs up."""
+    try:
+        workshop = pickle.loads(connection.recv_bytes()).workshop()  # noqa: S301 (from our own engine)
+        connection.send_bytes(pickle.dumps(("ready", None)))
+    except Exception as error:
+        connection.send_bytes(pickle.dumps(("error", f"{type(error).__name__}: {error}")))
+        return
+    while True:
+        try:
+            method, arguments = pickle.loads(connection.recv_bytes())  # noqa: S301 (as above)
+        except (EOFError, ConnectionResetError):
+            return
+        connection.send_bytes(pickle.dumps(_answer(workshop, method, arguments), protocol=5))
+
+
+def _answer(workshop: Workshop, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+    try:
+        return "done", getattr(workshop, method)(*arguments)
+    except Exception as error:
+        return "error", f"{type(error).__name__}: {error}"
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process soon after the engine's process is gone, even in the middle of a job."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> None:
+    """Take the socket and the engine's process number from the command line."""
+    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which ends us
+    end_with_parent(parent)
+    torch.set_num_threads(1)
+    serve(Connection(descriptor))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""The engine on real processes: same bits, faults, kills. Nothing of fedgrain is mocked."""
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import faulty
+from fedgrain.experiment.config import Config
+from fedgrain.experiment.prepare import prepare
+from fedgrain.experiment.run import run
+from fedgrain.federated import Task, Update, Workshop
+from fedgrain.federated.engine import Fault, checked
+from fedgrain.federated.local_engine import LocalEngine
+from fedgrain.federated.sharing import handle, shared
+
+SETTINGS = {
+    "dataset": "faulty:images",
+    "net": "faulty:Net",
+    "partition": "manifest",
+    "alpha": 0.5,
+    "join_ratio": 1.0,
+    "rounds": 3,
+    "cycles": 2,
+    "batch": 8,
+    "lr": 0.1,
+    "seed": 3,
+}
+
+
+def best(folder: Path) -> bytes:
+    return (folder / "best.safetensors").read_bytes()
+
+
+def lines_of(folder: Path) -> list[dict]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+@pytest.mark.parametrize(("algorithm", "others"), [("fedavg", [3]), ("fedbdft", [2, 3])])
+def test_the_same_bits_for_1_2_and_3_workers(algorithm, others, tmp_path):
+    config = Config(**SETTINGS, algorithm=algorithm, supervision="projection")
+    one = run(config, tmp_path / "1", workers=1)
+    for workers in others:  # the first stage of fedbdft is fedavg: 2 workers are in there
+        result = run(config, tmp_path / str(workers), workers=workers)
+        assert best(tmp_path / str(workers)) == best(tmp_path / "1")
+        assert lines_of(tmp_path / str(workers)) == lines_of(tmp_path / "1")
+        assert result.hf == one.hf
+
+
+REASONS = {
+    "raise": "RuntimeError: the camera is broken",
+    "hang": "exceeded its time limit of 20 s",
+    "die": "its worker process died (signal SIGKILL)",
+    "exit": "its worker process died (exit code 3)",
+    "nan": "its update holds NaN or infinite numbers",
+    "huge": "its update ",
+    "shape": "its update has head.bias of shape [1], but",
+    "names": "its update holds other weights than it was sent",
+}
+
+
+def test_a_bad_client_of_each_kind_costs_its_own_update(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAULTS", ",".join(REASONS))
+    config = Config(**{**SETTINGS, "rounds": 1}, client_time_limit=20.0)
+    result = run(config, tmp_path / "run", workers=2)
+    (line,) = lines_of(tmp_path / "run")
+    found = {fault["client"]: fault["fault"] for fault in line["faults"]}
+    assert found.keys() == REASONS.keys()
+    for client, reason in REASONS.items():
+        assert found[client].startswith(reason)
+    assert {c["client"] for c in line["clients"]} == {*faulty.GOOD, "kill engine"}  # not active
+    assert np.isfinite(result.hf)
+    assert all(torch.isfinite(w).all() for w in result.model.net.state_dict().values())
+
+
+def test_without_enough_clients_the_run_stops_and_can_be_resumed(tmp_path, fedgrain):
+    arguments = [f"--{key.replace('_', '-')}={value}" for key, value in SETTINGS.items()]
+    arguments += ["--min-clients=12", "--workers=1", "--out", tmp_path / "run"]
+    python_path = os.pathsep.join(p for p in sys.path if p)
+    done = fedgrain("run", *arguments, FAULTS="raise", PYTHONPATH=python_path)
+    assert done.returncode == 2
+    assert "11 clients sent an update, min_clients is 12" in done.stderr
+    assert "the camera is broken" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = fedgrain("run", *arguments, FAULTS="", PYTHONPATH=python_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_worker_killed_from_outside_is_replaced(tmp_path):
+    prepared = prepare(Config(**SETTINGS))
+    prepared = prepared.with_images(shared(prepared.data.images))
+    workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+    with LocalEngine(workshop, 2) as engine:
+        tasks = [Task(1, client, workshop.initial) for client in range(3)]
+        first = dict(engine.train(tasks))
+        assert all(isinstance(outcome, Update) for outcome in first.values())
+        victims = worker_pids(os.getpid())
+        assert len(victims) == 2
+        os.kill(victims[0], signal.SIGKILL)
+        outcomes = [outcome for _, outcome in engine.train(tasks)]
+        lost = [outcome for outcome in outcomes if isinstance(outcome, Fault)]
+        assert [fault.reason for fault in lost] == ["its worker process died (signal SIGKILL)"]
+        again = [outcome for _, outcome in engine.train(tasks)]
+        for before, after in zip(first.values(), again, strict=True):
+            assert all(torch.equal(before.state[n], after.state[n]) for n in before.state)
+        assert set(worker_pids(os.getpid())) - set(victims)
+    assert worker_pids(os.getpid()) == []
+
+
+def test_updates_that_would_spoil_the_mean():
+    weights = {"w": torch.ones(4)}
+    task = Task(1, 0, weights)
+    assert isinstance(checked(task, Update({"w": torch.full((4,), 3.0)}, 5, 0.1, 1)), Update)
+    absurd = checked(task, Update({"w": torch.full((4,), 1e5)}, 5, 0.1, 1))
+    assert isinstance(absurd, Fault)
+    assert "absurdly large" in absurd.reason
+    assert isinstance(checked(task, Update({"w": torch.ones(4).double()}, 5, 0.1, 1)), Fault)
+
+
+def test_images_are_mapped_and_not_copied(tmp_path):
+    stored = np.arange(10 * 4 * 4 * 3, dtype=np.uint8).reshape(10, 4, 4, 3)
+    np.save(tmp_path / "images.npy", stored)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    assert shared(mapped) is mapped
+    for array in (mapped, mapped[3:7], shared(stored), shared(stored)[2:5]):
+        assert np.array_equal(handle(array).open(), array)
+    assert not shared(stored).flags.writeable
+    copy = shared(stored)
+    place = Path(handle(copy[1:]).path)
+    assert str(place.readlink()).startswith("/memfd:")  # no name that could be left behind
+    del copy
+    gc.collect()
+    assert not place.is_symlink()  # and it ends with the last array that maps it
+
+
+def worker_pids(parent: int) -> list[int]:
+    """Process numbers of the workers of a process, from /proc."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            if (
+                int(state[1]) == parent
+                and b"fedgrain.federated.worker" in (entry / "cmdline").read_bytes()
+            ):
+                found.append(int(entry.name))
+        except (OSError, IndexError):
+            continue
+    return sorted(found)
+
+
+def all_workers_of(folder: Path) -> list[int]:
+    """Workers anywhere on the machine whose environment names the folder of the test."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(folder).encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def killed_run(
+    point: str, folder: Path, workers: int, algorithm: str
+) -> subprocess.CompletedProcess:
+    settings = {**SETTINGS, "rounds": 6, "cycles": 4}
+    arguments = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items()]
+    script = Path(__file__).parents[1] / "killed_run.py"
+    return subprocess.run(
+        [sys.executable, script, point, folder, *arguments, f"--algorithm={algorithm}",
+         f"--workers={workers}"],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+             "FEDGRAIN_TEST_FOLDER": str(folder)},
+    )  # fmt: skip
+
+
+KILLS = {  # algorithm -> (point, workers); a client trains elsewhere only with two
+    "fedavg": [
+        ("seconds:1.5", 1),
+        ("training:2", 2),
+        ("averaging:3", 1),
+        ("state:1", 1),
+        ("metrics:2", 1),
+    ],
+    "fedbdft": [
+        ("state:4", 1),
+        ("averaging:30", 2),
+        ("seconds:2.5", 1),
+        ("training:20", 2),
+        ("metrics:1", 1),
+    ],
+}
+
+
+@pytest.mark.parametrize("algorithm", KILLS)
+def test_a_run_killed_again_and_again_gives_the_same_bits(algorithm, tmp_path):
+    whole = killed_run("never", tmp_path / "whole", 1, algorithm)
+    assert whole.returncode == 0, whole.stderr
+    folder = tmp_path / "killed"
+    hits = []
+    for point, workers in KILLS[algorithm]:
+        done = killed_run(point, folder, workers, algorithm)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        hits += [line for line in done.stdout.splitlines() if line.startswith("killed at")]
+        deadline = time.monotonic() + 10
+        while all_workers_of(folder) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert all_workers_of(folder) == []  # no orphans, though the engine was killed
+    print("\n".join(hits))
+    assert len(hits) == len(KILLS[algorithm])
+    last = killed_run("never", folder, 2, algorithm)
+    assert last.returncode == 0, last.stderr
+    assert best(folder) == best(tmp_path / "whole")
+    assert lines_of(folder) == lines_of(tmp_path / "whole")
+
+
+def test_killed_by_a_client_in_the_middle_of_its_training(tmp_path):
+    """The engine's process dies while a worker is inside a net's forward pass."""
+    folder = tmp_path / "run"
+    arguments = [f"--{key.replace('_', '-')}={value}" for key, value in SETTINGS.items()]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+                   "FEDGRAIN_TEST_FOLDER": str(folder)}  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "fedgrain.cli",
+        "run",
+        "--out",
+        folder,
+        "--workers=2",
+        *arguments,
+    ]
+    done = subprocess.run(
+        command, env={**environment, "FAULTS": "kill engine"}, capture_output=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    while all_workers_of(folder) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert all_workers_of(folder) == []
+    done = subprocess.run(
+        command, env={**environment, "FAULTS": ""}, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    run(Config(**SETTINGS), tmp_path / "whole", workers=1)
+    assert best(folder) == best(tmp_path / "whole")
