@@ -125,7 +125,7 @@ class Tracker(Callback):
 
 
 class TensorBoard(Tracker):
-    """Logs into ``tensorboard/`` of the run folder: ``tensorboard --logdir`` on any folder above."""
+    """Logs into ``tensorboard/`` of the run folder: give --logdir any folder above."""
 
     def open(self) -> bool:
         """Open the log, and put the config in as a text."""
@@ -133,7 +133,7 @@ class TensorBoard(Tracker):
 
         folder = self.place.path / "tensorboard"
         new = not folder.exists()
-        self.writer: Any = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+        self.writer: Any = SummaryWriter(str(folder))
         if new:
             indented = "\n".join(f"    {line}" for line in self.config.toml().splitlines())
             self.writer.add_text("config", indented)
@@ -162,7 +162,7 @@ class MLflow(Tracker):
         remembered = self.place.path / "mlflow-run.txt"
         if remembered.exists():
             self.run_id = read_text(remembered).strip()
-            self.client.set_terminated(self.run_id, "RUNNING")
+            self.client.update_run(self.run_id, status="RUNNING")
             return False
         name = self.place.path.resolve().name
         self.run_id = self.client.create_run(experiment, run_name=name).info.run_id
@@ -198,7 +198,7 @@ def _mlflow_experiment(name: str) -> tuple[Any, str]:
 
 
 class WeightsAndBiases(Tracker):
-    """Logs as ``wandb`` is set up (WANDB_MODE=offline keeps everything here), a project per study."""
+    """Logs as ``wandb`` is set up (WANDB_MODE=offline keeps all here), a project per study."""
 
     def open(self) -> bool:
         """Open the log under an id that a resumed run has again."""
