@@ -23,6 +23,9 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of a study")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument(
+        "--json", action="store_const", const="json", dest="format", help="short for --format json"
+    )
     parser.add_argument("--paper", action="store_true", help="the paper's figures beside ours")
     parser.add_argument(
         "--paired",

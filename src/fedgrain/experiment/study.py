@@ -163,8 +163,12 @@ def run_name(config: Config) -> str:
     parts = [config.dataset, method, config.supervision or "paper", f"alpha{config.alpha:g}"]
     parts += ["zero-shot"] * config.zero_shot + ["centralised"] * config.pooled
     parts += [] if config.only_client is None else [f"client{config.only_client}"]
-    name = "-".join([*parts, f"seed{config.seed}"])
-    return "".join(sign if sign.isalnum() or sign in "-._" else "-" for sign in name)
+    return safe_name("-".join([*parts, f"seed{config.seed}"]))
+
+
+def safe_name(text: str) -> str:
+    """Return a name for a file: what is not a letter, a digit or one of -._ becomes a -."""
+    return "".join(sign if sign.isalnum() or sign in "-._" else "-" for sign in text)
 
 
 def read_study(path: str | Path) -> Study:

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.results import Results, run_folders
+from fedgrain.experiment.study import safe_name
 from fedgrain.report.pictures import new_figure, write_picture
 
 # Okabe and Ito's palette, told apart by every common kind of colour vision; markers say it again.
@@ -27,9 +28,20 @@ def draw_study(folder: str | Path, results: Results) -> list[Path]:
     paths: list[Path] = []
     if len(results.study.alphas) > 1:
         paths += draw_over_alpha(results, directory / "hf_over_alpha")
-    paths += draw_training(folder, results, directory / "training")
-    paths += draw_depths(folder, results, directory / "accuracy_per_depth")
+    for dataset in results.study.datasets:
+        paths += draw_training(
+            folder, results, dataset, _stem(directory, "training", dataset, results)
+        )
+        stem = _stem(directory, "accuracy_per_depth", dataset, results)
+        paths += draw_depths(folder, results, dataset, stem)
     return paths
+
+
+def _stem(directory: Path, name: str, dataset: str, results: Results) -> Path:
+    """Return where a figure of one data set goes; a single data set needs no name."""
+    if len(results.study.datasets) == 1:
+        return directory / name
+    return directory / f"{name}-{safe_name(dataset)}"
 
 
 def style_of(number: int) -> dict[str, Any]:
@@ -62,10 +74,11 @@ def draw_over_alpha(results: Results, path_stem: Path) -> list[Path]:
     return _with_legend(figure, panels, path_stem)
 
 
-def draw_training(folder: str | Path, results: Results, path_stem: Path) -> list[Path]:
+def draw_training(
+    folder: str | Path, results: Results, dataset: str, path_stem: Path
+) -> list[Path]:
     """Draw validation HF over rounds and cycles: the mean over seeds, a panel per alpha."""
     study = results.study
-    dataset = study.datasets[0]
     figure = new_figure(4.2 * len(study.alphas) + 2.2, 3.8)
     panels = figure.subplots(1, len(study.alphas), squeeze=False, sharey=True)[0]
     for alpha, axes in zip(study.alphas, panels, strict=True):
@@ -90,10 +103,9 @@ def draw_training(folder: str | Path, results: Results, path_stem: Path) -> list
     return _with_legend(figure, panels, path_stem)
 
 
-def draw_depths(folder: str | Path, results: Results, path_stem: Path) -> list[Path]:
+def draw_depths(folder: str | Path, results: Results, dataset: str, path_stem: Path) -> list[Path]:
     """Draw the accuracy at each depth of H: the mean over seeds, a panel per alpha."""
     study = results.study
-    dataset = study.datasets[0]
     figure = new_figure(4.2 * len(study.alphas) + 2.2, 3.8)
     panels = figure.subplots(1, len(study.alphas), squeeze=False, sharey=True)[0]
     for alpha, axes in zip(study.alphas, panels, strict=True):
@@ -114,34 +126,32 @@ def draw_depths(folder: str | Path, results: Results, path_stem: Path) -> list[P
     return _with_legend(figure, panels, path_stem)
 
 
-def draw_operating_curves(
-    folder: str | Path, results: Results, alpha: float | None = None
-) -> list[Path]:
-    """Draw HP over HR as the threshold falls, for the first finished run of each method.
+def draw_operating_curves(folder: str | Path, results: Results) -> list[Path]:
+    """Draw HP over HR as the threshold falls, at the largest alpha, per data set.
 
-    The models of the runs predict their test images again, so this takes longer than the others.
+    For the first finished run of each method: its model predicts the test images again, so this
+    takes longer than the other figures, and needs the images.
     """
     from fedgrain.experiment.operating import curve_of_run
 
-    study = results.study
-    dataset = study.datasets[0]
-    chosen = max(study.alphas) if alpha is None else alpha
-    figure = new_figure(7.0, 4.4)
-    axes = figure.subplots()
-    for number, method in enumerate(study.methods):
-        places = _finished(folder, results, dataset, method, chosen)
-        if not places:
-            continue
-        curve = curve_of_run(places[0].path)
-        look = {**style_of(number), "marker": None}
-        axes.plot(curve.hr, curve.hp, label=method, **look)
-        hr, hp, _ = curve.at(0.5)
-        axes.plot([hr], [hp], **{**style_of(number), "linestyle": ""})
-    axes.set_title(f"{dataset}, alpha {chosen:g}; markers: P of at least 0.5")
-    _finish(axes, "HR: how far down", "HP: how right")
-    if not axes.lines:
-        return []
-    return _with_legend(figure, [axes], Path(folder) / "figures" / "operating_curve")
+    alpha, paths = max(results.study.alphas), list[Path]()
+    for dataset in results.study.datasets:
+        figure = new_figure(7.0, 4.4)
+        axes = figure.subplots()
+        for number, method in enumerate(results.study.methods):
+            places = _finished(folder, results, dataset, method, alpha)
+            if not places:
+                continue
+            curve, look = curve_of_run(places[0].path), style_of(number)
+            axes.plot(curve.hr, curve.hp, label=method, **{**look, "marker": None})
+            hr, hp, _ = curve.at(0.5)
+            axes.plot([hr], [hp], **{**look, "linestyle": ""})
+        axes.set_title(f"{dataset}, alpha {alpha:g}; markers: P of at least 0.5")
+        _finish(axes, "HR: how far down", "HP: how right")
+        if axes.lines:
+            stem = _stem(Path(folder) / "figures", "operating_curve", dataset, results)
+            paths += _with_legend(figure, [axes], stem)
+    return paths
 
 
 def _finished(
