@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.experiment.intervals import Estimate
+from fedgrain.report.figures import COLOURS
 from fedgrain.taxonomy import Taxonomy
 
 Figure = dict[str, Any]
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 DASHES = ("solid", "dash", "dashdot", "dot")
 LEVELS = 5  # rings of the sunburst at a time; a click goes deeper
