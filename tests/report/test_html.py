@@ -16,8 +16,9 @@ from fedgrain.experiment.folder import read_json
 from fedgrain.metrics import cut_back
 from fedgrain.report.html import page_of, render, script_hash, write_report
 from fedgrain.report.inspection import Sites, branches_of, wrong_at
-from fedgrain.report.plots import MOST_POINTS, thinned
+from fedgrain.report.plots import MOST_POINTS, knowledge_map, thinned
 from fedgrain.report.sheets import percent, setting
+from fedgrain.taxonomy import Taxonomy
 from reported_runs import BREAKS_OUT, FOLDER, SCRIPT
 from small_federation import EVERYTHING, NODE, TREE, known
 
@@ -187,6 +188,15 @@ def test_depth_of_the_labels_a_client_writes():
     depths = [dict(zip(leaves, row, strict=True)) for row in sites.label_depths(TREE).tolist()]
     assert depths[0] == {"a1": 2, "a2": 2, "a3": 2, "b1": 2, "b2": 2, "c": 1}
     assert depths[1] == {"a1": 2, "a2": 1, "a3": 1, "b1": 0, "b2": 0, "c": 1}
+
+
+def test_two_classes_of_one_name_stay_two():
+    tree = Taxonomy.from_edges(
+        [("r", "a"), ("r", "b"), ("r", "c")], {"a": "crane", "b": "crane", "c": "kite"}
+    )
+    figure = knowledge_map(tree, ["one"], np.array([[1, 0, 1]]))
+    assert figure["data"][0]["x"] == ["crane (a)", "crane (b)", "kite"]
+    assert figure["data"][0]["z"] == [[1.0, 0.0, 1.0]]
 
 
 def test_knowledge_of_the_run_is_shown(trained):

@@ -7,6 +7,7 @@ and dashes say it again. Names go through :func:`plain`: plotly reads tags in a 
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 DASHES = ("solid", "dash", "dashdot", "dot")
 LEVELS = 5  # rings of the sunburst at a time; a click goes deeper
 MOST_POINTS = 120  # of a curve
+WHOLE_ROUNDS = 12  # so few have a tick each
+NAMED_CLASSES = 60  # more names do not fit under a map
 
 
 def plain(text: str) -> str:
@@ -83,7 +86,10 @@ def curves(by_name: Mapping[str, Sequence[float | None]], across: str, up: str) 
                 **look,
             }
         )
-    return {"data": traces, "layout": _axes(across, up)}
+    layout = _axes(across, up)
+    if max(map(len, by_name.values()), default=0) <= WHOLE_ROUNDS:
+        layout["xaxis"]["dtick"] = 1  # there is no round 1.5
+    return {"data": traces, "layout": layout}
 
 
 def thinned(count: int, most: int = MOST_POINTS) -> list[int]:
@@ -130,11 +136,18 @@ def sunburst(
             **{name: first[name] for name in ("colors", "cmin", "cmax")},
             "colorscale": "Cividis",
             "showscale": bool(colourings),
-            "colorbar": {"title": {"text": first.get("name", ""), "side": "right"}},
+            "colorbar": {
+                "title": {"text": first.get("name", ""), "side": "top"},
+                "orientation": "h",
+                "thickness": 14,
+                "len": 0.6,
+                "y": -0.02,
+                "yanchor": "top",
+            },
             "line": {"color": "#ffffff", "width": 1},
         },
     }
-    layout = {"margin": {"t": 10, "l": 10, "r": 10, "b": 10}, "height": 620, **_fonts()}
+    layout = {"margin": {"t": 10, "l": 10, "r": 10, "b": 80}, "height": 640, **_fonts()}
     return {"data": [trace], "layout": layout, "colourings": colourings}
 
 
@@ -160,23 +173,43 @@ def knowledge_map(
 ) -> Figure:
     """Draw how far down each client labels each class [clients, leaves]: 1 is the class itself."""
     leaves = taxonomy.leaves
+    classes = unique_names(taxonomy, leaves.tolist())
     share = label_depths / np.maximum(taxonomy.depth[leaves], 1)
     trace = {
         "type": "heatmap",
-        "x": [plain(taxonomy.names[leaf]) for leaf in leaves],
+        "x": [plain(name) for name in classes],
         "y": [plain(name) for name in names],
         "z": np.round(share, 3).tolist(),
         "zmin": 0,
         "zmax": 1,
         "colorscale": "Cividis",
-        "colorbar": {"title": {"text": "label's depth / class's depth", "side": "right"}},
+        "colorbar": {"tickformat": ".0%"},
         "hovertemplate": "%{y} labels %{x} at %{z:.0%} of its depth<extra></extra>",
     }
-    layout = _axes("classes, in the order of the taxonomy", "")
+    layout = _axes("", "")
     layout["yaxis"].update(type="category", autorange="reversed", dtick=1)
-    layout["xaxis"].update(type="category", showticklabels=len(leaves) <= 60)
-    layout["height"] = 180 + 24 * len(names)
+    layout["xaxis"].update(
+        type="category",
+        showticklabels=len(leaves) <= NAMED_CLASSES,
+        tickvals=trace["x"],
+        ticktext=[plain(_shortened(name)) for name in classes],
+    )
+    layout["height"] = 220 + 24 * len(names)
     return {"data": [trace], "layout": layout}
+
+
+def unique_names(taxonomy: Taxonomy, nodes: Sequence[int]) -> list[str]:
+    """Return the names of nodes; those of one name (ImageNet has two cranes) with their ids."""
+    names = [taxonomy.names[node] for node in nodes]
+    often = Counter(names)
+    return [
+        name if often[name] == 1 else f"{name} ({taxonomy.ids[node]})"
+        for node, name in zip(nodes, names, strict=True)
+    ]
+
+
+def _shortened(text: str, length: int = 18) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _look(number: int) -> dict[str, Any]:

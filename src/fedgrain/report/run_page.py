@@ -124,7 +124,7 @@ def _mean_loss(line: Mapping[str, Any]) -> float | None:
 def knowledge_block(views: list[Any]) -> Block:
     """Return what each client knows."""
     text = (
-        "How far down the taxonomy each client labels each class: light is the class itself, "
-        "dark is the root."
+        "How far down the taxonomy each client labels each class (classes from left to right in "
+        "the order of the taxonomy): 100% is the class itself, 0% the root."
     )
     return Block("knowledge", "What each client knows", text, tuple(views), "alpha")
