@@ -41,11 +41,13 @@ def test_hf_over_alpha_with_intervals(drawn):
         method = container.get_label()
         expected = [estimate(SCORES[method, alpha]) for alpha in (0.0, 0.9)]
         line, _, (bars,) = container
-        assert line.get_xdata() == pytest.approx([0.0, 0.9])
+        assert line.get_xdata() == pytest.approx([0.0, 0.9], abs=2 * figures.DODGE)
         assert line.get_ydata() == pytest.approx([e.mean for e in expected])
         halves = [np.ptp(segment[:, 1]) / 2 for segment in bars.get_segments()]
         assert halves == pytest.approx([e.interval for e in expected], abs=1e-12)
     assert len(axes.containers) == 4
+    places = [container[0].get_xdata()[0] for container in axes.containers]
+    assert len(set(places)) == 4  # intervals do not cover each other
 
 
 def test_training_curves_are_means_over_seeds(drawn):

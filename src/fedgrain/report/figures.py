@@ -18,6 +18,7 @@ from fedgrain.report.pictures import new_figure, write_picture
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STYLES = ("-", "--", "-.", ":")
+DODGE = 0.008  # of alpha
 
 
 def draw_study(folder: str | Path, results: Results) -> list[Path]:
@@ -64,7 +65,8 @@ def draw_over_alpha(results: Results, path_stem: Path) -> list[Path]:
             shown = [(alpha, value) for alpha, value in found if value is not None]
             if not shown:
                 continue
-            alphas = [alpha for alpha, _ in shown]
+            aside = DODGE * (number - (len(study.methods) - 1) / 2)  # intervals side by side
+            alphas = [alpha + aside for alpha, _ in shown]
             means = [value.mean for _, value in shown]
             errors = [value.interval or 0.0 for _, value in shown]
             axes.errorbar(alphas, means, yerr=errors, capsize=3, label=method, **style_of(number))
