@@ -11,12 +11,14 @@ import plotly.graph_objects
 import pytest
 
 import hand_made_study
+from fedgrain import Config
 from fedgrain.errors import ReportError, RunError
 from fedgrain.experiment.folder import read_json
 from fedgrain.metrics import cut_back
 from fedgrain.report.html import page_of, render, script_hash, write_report
 from fedgrain.report.inspection import Sites, branches_of, wrong_at
 from fedgrain.report.plots import MOST_POINTS, knowledge_map, thinned
+from fedgrain.report.run_page import knowledge_name, run_sentence
 from fedgrain.report.sheets import percent, setting
 from fedgrain.taxonomy import Taxonomy
 from reported_runs import BREAKS_OUT, FOLDER, SCRIPT
@@ -142,6 +144,17 @@ def test_sentence_of_a_run_is_made_from_its_numbers(trained):
     assert f"HF of {result['hf']:.3f} on the test images" in page.sentence
     assert f"{100 * result['accuracy']:.0f}% of them" in page.sentence
     assert "its weakest branch is" in page.sentence
+
+
+def test_sentence_without_an_alpha():
+    result = {"hf": None, "validation_hf": 0.5}
+    config = Config(knowledge="inferred", head="flat-softmax").complete()
+    told = run_sentence(config, result, None)
+    assert told == (
+        "On glyphs with knowledge inferred from labels, flat-softmax/marginal ends with a "
+        "validation HF of 0.500."
+    )
+    assert knowledge_name(Config(knowledge="sites/a.json")) == "knowledge of a.json"
 
 
 def test_images_only_where_wanted(trained, run_text, tmp_path):

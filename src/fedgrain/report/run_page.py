@@ -34,7 +34,7 @@ def run_page(folder: Path, *, images: bool) -> Page:
         )
     config, result = read_config(place.config).complete(), read_json(place.result)
     name = place.path.resolve().name
-    look = look_closely(place, name, {f"alpha {config.alpha:g}": config}, images=images)
+    look = look_closely(place, name, {knowledge_name(config): config}, images=images)
     blocks = [training_block(place)]
     if look.knowledge:
         blocks.append(knowledge_block(look.knowledge))
@@ -61,9 +61,19 @@ def method_of(config: Config) -> str:
     return f"{head}/{config.supervision}"
 
 
+def knowledge_name(config: Config) -> str:
+    """Say where the clients' knowledge comes from; alpha means nothing where it is given."""
+    if config.knowledge == "inferred":
+        return "knowledge inferred from labels"
+    if config.knowledge.endswith(".json"):
+        return f"knowledge of {Path(config.knowledge).name}"
+    return f"alpha {config.alpha:g}"
+
+
 def run_sentence(config: Config, result: Mapping[str, Any], found: Inspection | None) -> str:
     """Say what came out, from the numbers."""
-    text = f"On {config.dataset} at alpha {config.alpha:g}, {method_of(config)} "
+    at = "with" if knowledge_name(config).startswith("knowledge") else "at"
+    text = f"On {config.dataset} {at} {knowledge_name(config)}, {method_of(config)} "
     if result["hf"] is None:
         return text + f"ends with a validation HF of {result['validation_hf']:.3f}."
     text += f"reaches an HF of {result['hf']:.3f} on the {result['tested_on']} images"
