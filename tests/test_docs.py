@@ -1,20 +1,46 @@
 """The Python examples in the docs run as they stand, each page in one namespace.
 
-Those of heads.md and training.md run in the test_docs.py of their rooms, which also look at what
-they print.
+Those of docs/heads.md and docs/training.md run in tests of their own, which also look at what they
+print; that of docs/studies.md would take minutes, so it runs on a study of one run.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from fedgrain.experiment.presets import preset
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = sorted(
     page
     for page in DOCS.rglob("*.md")
-    if "```python" in page.read_text("utf-8") and page.stem not in ("heads", "training")
+    if "```python" in page.read_text("utf-8") and page.stem not in ("heads", "training", "studies")
 )
+
+
+class Progress:
+    """What the page on studies says a progress is."""
+
+    def start(self, what, total, done):
+        pass
+
+    def finished(self, name, problem):
+        assert problem is None
+
+
+def test_study_example_runs(tmp_path, monkeypatch):
+    page = DOCS / "studies.md"
+    one = {"methods": ("fedbdft/paper",), "alphas": (0.9,), "seeds": (47,)}
+    small = replace(preset("demo"), **one, settings={"rounds": 1, "cycles": 0})
+    monkeypatch.setattr("fedgrain.experiment.presets.preset", {"demo": small}.__getitem__)
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.S)
+    namespace: dict[str, object] = {"progress": Progress()}
+    exec(compile(block, str(page), "exec"), namespace)
+    estimate = namespace["results"].estimate("glyphs", "fedbdft/paper", 0.9, "hf")
+    assert len(estimate.values) == 1
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -43,3 +43,7 @@ class RunError(FedgrainError):
 
 class StudyError(FedgrainError):
     """A study, a method in it or its folder is missing, damaged or belongs to another study."""
+
+
+class ReportError(FedgrainError):
+    """A folder has nothing to report on, or a tracker cannot be used."""

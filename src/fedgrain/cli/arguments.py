@@ -12,6 +12,18 @@ if TYPE_CHECKING:
 WITH_TAXONOMY = ("glyphs", "cifar100", "tiny-imagenet", "imagenet")
 
 
+TRACKERS = ("tensorboard", "mlflow", "wandb")
+
+
+def add_track(parser: argparse.ArgumentParser) -> None:
+    """Add ``--track``: metrics of every round where people already look."""
+    parser.add_argument(
+        "--track",
+        choices=TRACKERS,
+        help="log the config and every round's metrics there as well (an extra of the same name)",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``: one JSON object on standard output."""
     parser.add_argument(

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fedgrain.cli.arguments import add_json, print_json
+from fedgrain.cli.arguments import add_json, add_track, print_json
 from fedgrain.experiment.config import Config, read_config
 
 KINDS = {"int": int, "float": float, "str": str}
@@ -44,6 +44,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--device", default="auto", metavar="NAME", help="cpu, cuda or auto (default: auto)"
     )
+    add_track(parser)
     add_json(parser)
     for setting in fields(Config):
         kind = str(setting.type).removesuffix(" | None")
@@ -83,11 +84,16 @@ def run(args: argparse.Namespace) -> None:
     from fedgrain.experiment.run import run as run_experiment
 
     progress = progress_bar(config)
+    callbacks = [progress]
+    if args.track:
+        from fedgrain.experiment.tracking import Tracking
+
+        tracking = Tracking(args.track)
+        tracking.prepare()
+        callbacks.append(tracking.callback(config, folder))
     finished = (folder / "result.json").exists()
     try:
-        result = run_experiment(
-            config, folder, [progress], workers=args.workers, device=args.device
-        )
+        result = run_experiment(config, folder, callbacks, workers=args.workers, device=args.device)
     except KeyboardInterrupt:
         progress.close()
         print(f"\n{how_to_go_on(folder)}", file=sys.stderr)

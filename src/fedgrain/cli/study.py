@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.cli.arguments import add_json, print_json
+from fedgrain.cli.arguments import add_json, add_track, print_json
 
 if TYPE_CHECKING:
     from fedgrain.experiment.results import Results
@@ -53,6 +53,7 @@ def add_to(commands: Any) -> None:
     search.add_argument("--branch-candidates", type=_floats, metavar="0.01,0.02")
     search.add_argument("--search-seeds", type=_ints, metavar="42-46")
     parser.add_argument("--dry-run", action="store_true", help="list the runs of the grid and stop")
+    add_track(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -122,10 +123,16 @@ def run(args: argparse.Namespace) -> None:
     jobs = available_cores() if args.jobs is None else args.jobs
     if jobs < 1:
         raise StudyError(f"--jobs is {jobs}, but at least one run must go at a time")
+    tracking = None
+    if args.track:
+        from fedgrain.experiment.tracking import Tracking
+
+        tracking = Tracking(args.track, study.name)
+        tracking.prepare()
     bar = progress_bar()
     try:
         with dask_workers(args.dask) if args.dask else local_workers(jobs) as executor:
-            outcome = run_study(study, folder, executor, bar)
+            outcome = run_study(study, folder, executor, bar, tracking)
     except KeyboardInterrupt:
         bar.close()
         again = shlex.join(["fedgrain", "study", str(folder / "study.toml"), "--out", str(folder)])

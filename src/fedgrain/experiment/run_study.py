@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fedgrain.errors import FedgrainError, StudyError
 from fedgrain.experiment.folder import RunFolder, exclusive, read_json, write_json
 from fedgrain.experiment.study import MAY_GROW, PlannedRun, Study, plan_runs, read_study
 from fedgrain.experiment.workers import absolute, run_job
 from fedgrain.files import write_text
+
+if TYPE_CHECKING:
+    from fedgrain.experiment.tracking import Tracking
 
 Rates = dict[str, dict[str, dict[str, float]]]  # data set -> head or fedbdft -> setting -> value
 
@@ -55,8 +58,17 @@ class Outcome:
     failures: dict[str, str] = field(default_factory=dict)
 
 
-def run_study(study: Study, folder: str | Path, executor: Executor, progress: Progress) -> Outcome:
-    """Run what is missing of a study; a run that fails does not stop the others."""
+def run_study(
+    study: Study,
+    folder: str | Path,
+    executor: Executor,
+    progress: Progress,
+    tracking: Tracking | None = None,
+) -> Outcome:
+    """Run what is missing of a study; a run that fails does not stop the others.
+
+    The runs of the grid are tracked where asked, those of the search are not.
+    """
     from fedgrain.experiment.search import search_rates
 
     study = study.complete()
@@ -71,7 +83,9 @@ def run_study(study: Study, folder: str | Path, executor: Executor, progress: Pr
             if outcome.failures:
                 write_json(place.failures, dict(outcome.failures))
                 return outcome
-        outcome = work_off(plan_runs(study, rates), place.runs, executor, progress, "runs")
+        outcome = work_off(
+            plan_runs(study, rates), place.runs, executor, progress, "runs", tracking
+        )
         place.failures.unlink(missing_ok=True)
         if outcome.failures:
             write_json(place.failures, dict(outcome.failures))
@@ -113,6 +127,7 @@ def work_off(
     executor: Executor,
     progress: Progress,
     what: str,
+    tracking: Tracking | None = None,
 ) -> Outcome:
     """Run all that are not finished, each after the run it starts from."""
     outcome = Outcome()
@@ -133,7 +148,7 @@ def work_off(
         open_runs = [run for run in open_runs if run not in ready]
         for run in ready:
             base = None if run.after is None else absolute(folder / run.after)
-            job = executor.submit(run_job, run.config, absolute(folder / run.name), base)
+            job = executor.submit(run_job, run.config, absolute(folder / run.name), base, tracking)
             going[job] = run.name
         done, _ = wait(going, return_when=FIRST_COMPLETED)
         for job in sorted(done, key=going.__getitem__):

@@ -17,24 +17,32 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from fedgrain.errors import StudyError
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.files import written_whole
 
+if TYPE_CHECKING:
+    from fedgrain.experiment.tracking import Tracking
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def run_job(config: Config, folder: str, base: str | None) -> dict[str, Any]:
+def run_job(
+    config: Config, folder: str, base: str | None, tracking: Tracking | None = None
+) -> dict[str, Any]:
     """Run, or go on with, one run of a study, and return what is in its ``result.json``."""
     from fedgrain.experiment.run import run
 
     if base is not None:
         start_from(RunFolder(base), RunFolder(folder), config)
-    return run(config, folder, workers=1).values  # a study goes in parallel over whole runs
+    callbacks = [] if tracking is None else [tracking.callback(config, folder)]
+    return run(
+        config, folder, callbacks, workers=1
+    ).values  # a study goes in parallel over whole runs
 
 
 def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:

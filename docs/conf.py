@@ -1,0 +1,21 @@
+"""The documentation site: ``sphinx-build -W docs build/docs``."""
+
+from fedgrain import __version__
+
+project = "fedgrain"
+author = "The fedgrain authors"
+copyright = f"2026, {author}"
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+
+html_theme = "furo"
+html_title = "fedgrain"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "show-inheritance": False}

@@ -1,0 +1,50 @@
+"""``fedgrain report``: a page to look at."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fedgrain.cli.arguments import add_json, print_json
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "report",
+        help="write a page about a run or a study, to look at in a browser",
+        description="Write one self-contained report.html from the folder of a run or a study: the "
+        "main finding, sortable tables, plots to point at, the taxonomy to zoom into, what each "
+        "client knows, the worst branches with example images, and how to do it all again. It "
+        "opens from disk and needs no network.",
+        epilog="Example: fedgrain report studies/demo",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of a run or a study")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="where to write (default: report.html in DIR)"
+    )
+    parser.add_argument(
+        "--no-images",
+        action="store_true",
+        help="leave out the example images, for reports that will be committed or published",
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Write the report and say where."""
+    from fedgrain.files import write_text
+    from fedgrain.report.html import page_of, render
+
+    page = page_of(args.folder, images=not args.no_images)
+    path = args.out or args.folder / "report.html"
+    write_text(path, render(page))
+    if args.json:
+        print_json({"report": str(path), "sentence": page.sentence, "notes": list(page.notes)})
+        return
+    print(page.sentence)
+    for note in page.notes:
+        print(note)
+    print(f"report: {path}")

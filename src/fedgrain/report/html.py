@@ -1,0 +1,84 @@
+"""``report.html``: one file that opens from disk, without a network, for people to look at.
+
+Everything a user named goes through Jinja's escaping, as text or as JSON; should something slip
+through, the page's own policy lets no script run but the two that are hashed here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from fedgrain import __version__
+from fedgrain.errors import ReportError
+from fedgrain.files import write_text
+from fedgrain.report.page import Page
+
+NAME = "report.html"
+
+
+def write_report(folder: str | Path, *, images: bool = True, out: str | Path | None = None) -> Path:
+    """Write the report of a run or a study into its folder, or elsewhere, and return its path."""
+    text = render(page_of(Path(folder), images=images))
+    path = Path(folder) / NAME if out is None else Path(out)
+    write_text(path, text)
+    return path
+
+
+def page_of(folder: Path, *, images: bool) -> Page:
+    """Gather what the report shows."""
+    from fedgrain.report.run_page import run_page
+    from fedgrain.report.study_page import study_page
+
+    if (folder / "study.toml").exists():
+        return study_page(folder, images=images)
+    if (folder / "config.toml").exists():
+        return run_page(folder, images=images)
+    raise ReportError(
+        f"{folder}: neither a run nor a study (there is no config.toml and no study.toml); "
+        "give the folder that fedgrain run or fedgrain study wrote"
+    )
+
+
+def render(page: Page) -> str:
+    """Return the page as HTML."""
+    environment = Environment(
+        loader=PackageLoader("fedgrain.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters["breakable"] = breakable
+    scripts = {"plotly": get_plotlyjs(), "script": _template("report.js")}
+    return environment.get_template("report.html.j2").render(
+        page=page,
+        version=__version__,
+        css=Markup(_template("report.css")),  # our own files, not a user's text
+        hashes=Markup(" ".join(map(script_hash, scripts.values()))),
+        **{name: Markup(text) for name, text in scripts.items()},
+    )
+
+
+def breakable(text: str) -> Markup:
+    """Return a text that may go on in the next line after a slash, and is escaped otherwise.
+
+    >>> breakable("<b>/paper")
+    Markup('&lt;b&gt;/<wbr>paper')
+    """
+    return Markup("/<wbr>").join(text.split("/"))
+
+
+def script_hash(text: str) -> str:
+    """Return what a Content-Security-Policy names an inline script by."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def _template(name: str) -> str:
+    return (files("fedgrain.report") / "templates" / name).read_text("utf-8")

@@ -1,0 +1,140 @@
+"""The report of one run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from fedgrain.errors import RunError
+from fedgrain.experiment.config import Config, read_config
+from fedgrain.experiment.folder import RunFolder, read_json
+from fedgrain.files import read_text
+from fedgrain.report.inspection import Inspection, worst
+from fedgrain.report.page import (
+    Block,
+    Page,
+    curves_view,
+    environment_of,
+    look_closely,
+    settings_sheet,
+)
+from fedgrain.report.sheets import Sheet, percent, sheet
+
+
+def run_page(folder: Path, *, images: bool) -> Page:
+    """Gather the report of a finished run."""
+    place = RunFolder(folder)
+    if not place.result.exists():
+        raise RunError(
+            f"{folder}: the run is not finished; go on with: "
+            + shlex.join(["fedgrain", "run", str(place.config), "--out", str(folder)])
+        )
+    config, result = read_config(place.config).complete(), read_json(place.result)
+    name = place.path.resolve().name
+    look = look_closely(place, name, {knowledge_name(config): config}, images=images)
+    blocks = [training_block(place)]
+    if look.knowledge:
+        blocks.append(knowledge_block(look.knowledge))
+    again = shlex.join(["fedgrain", "run", "config.toml", "--out", f"again/{name}"])
+    return Page(
+        title=name,
+        kind="run",
+        sentence=run_sentence(config, result, look.inspection),
+        sheets=(score_sheet(result), depth_sheet(result)),
+        blocks=tuple(blocks),
+        close=look.close,
+        settings=(settings_sheet("Settings", config.settings()),),
+        redo=(("Run it again", again),),
+        source=read_text(place.config),
+        source_name="config.toml",
+        environment=environment_of(place),
+        notes=tuple(look.notes),
+    )
+
+
+def method_of(config: Config) -> str:
+    """Return the name a study would give the run's method."""
+    head = "fedbdft" if config.algorithm == "fedbdft" else config.head
+    return f"{head}/{config.supervision}"
+
+
+def knowledge_name(config: Config) -> str:
+    """Say where the clients' knowledge comes from; alpha means nothing where it is given."""
+    if config.knowledge == "inferred":
+        return "knowledge inferred from labels"
+    if config.knowledge.endswith(".json"):
+        return f"knowledge of {Path(config.knowledge).name}"
+    return f"alpha {config.alpha:g}"
+
+
+def run_sentence(config: Config, result: Mapping[str, Any], found: Inspection | None) -> str:
+    """Say what came out, from the numbers."""
+    at = "with" if knowledge_name(config).startswith("knowledge") else "at"
+    text = f"On {config.dataset} {at} {knowledge_name(config)}, {method_of(config)} "
+    if result["hf"] is None:
+        return text + f"ends with a validation HF of {result['validation_hf']:.3f}."
+    text += f"reaches an HF of {result['hf']:.3f} on the {result['tested_on']} images"
+    if result["accuracy"] is not None:
+        text += f" and names the exact class of {100 * result['accuracy']:.0f}% of them"
+    if found is not None and (bad := worst(found.branches)):
+        branch = bad[0]
+        text += (
+            f"; its weakest branch is {found.taxonomy.names[branch.node]}, where "
+            f"{branch.right} of {branch.arrived} take the right child"
+        )
+    return text + "."
+
+
+def score_sheet(result: Mapping[str, Any]) -> Sheet:
+    """Return the scores in one row."""
+    shown = {
+        "HF": result["hf"],
+        "HR": result["hr"],
+        "HP": result["hp"],
+        "exact class": percent(result["accuracy"]),
+        "mistake severity": result["mistake_severity"],
+        "images": result["samples"],
+        "best validation HF": result["validation_hf"],
+        "rounds": result["rounds"],
+        "cycles": result["cycles"],
+        "seconds": result["seconds"],
+    }
+    title = f"Scores on the {result['tested_on']} images" if result["tested_on"] else "Scores"
+    return sheet(title, tuple(shown), [tuple(shown.values())])
+
+
+def depth_sheet(result: Mapping[str, Any]) -> Sheet:
+    """Return the accuracy at each depth of the taxonomy."""
+    rows = [(d + 1, percent(v)) for d, v in enumerate(result["accuracy_per_depth"] or ())]
+    return sheet("Accuracy per depth of the taxonomy", ("depth", "accuracy"), rows)
+
+
+def training_block(place: RunFolder) -> Block:
+    """Return validation HF and the clients' mean loss over the rounds."""
+    lines = place.metrics_lines()
+    hf = [line["validation_hf"] for line in lines]
+    losses = [_mean_loss(line) for line in lines]
+    across = "round (fedbdft: then cycles)"
+    views = (
+        curves_view("validation HF", {"validation HF": hf}, across, "validation HF"),
+        curves_view("loss", {"mean loss of the clients": losses}, across, "training loss"),
+    )
+    text = "How the model got better, round by round."
+    return Block("training", "Training", text, views, "curve")
+
+
+def _mean_loss(line: Mapping[str, Any]) -> float | None:
+    losses = [client["loss"] for client in line["clients"] if client.get("loss") is not None]
+    return fmean(losses) if losses else None
+
+
+def knowledge_block(views: list[Any]) -> Block:
+    """Return what each client knows."""
+    text = (
+        "How far down the taxonomy each client labels each class (classes from left to right in "
+        "the order of the taxonomy): 100% is the class itself, 0% the root."
+    )
+    return Block("knowledge", "What each client knows", text, tuple(views), "alpha")

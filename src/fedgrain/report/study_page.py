@@ -1,0 +1,212 @@
+"""The report of a study: everything is read once, and only means and bounded tables are kept."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from fedgrain.experiment.config import Config
+from fedgrain.experiment.folder import RunFolder, read_json
+from fedgrain.experiment.methods import BOUNDS
+from fedgrain.experiment.results import Results, collect
+from fedgrain.experiment.run_study import Rates, StudyFolder
+from fedgrain.experiment.study import PlannedRun, cell_configs, plan_runs, run_name
+from fedgrain.experiment.summary import sentence
+from fedgrain.experiment.tables import score_tables
+from fedgrain.files import read_text
+from fedgrain.report.page import (
+    Block,
+    Look,
+    Page,
+    View,
+    curves_view,
+    environment_of,
+    look_closely,
+    settings_sheet,
+)
+from fedgrain.report.plots import over_alpha
+from fedgrain.report.run_page import knowledge_block, method_of
+from fedgrain.report.sheets import Sheet, setting, sheet, sheet_of
+
+
+def study_page(folder: Path, *, images: bool) -> Page:
+    """Gather the report of a study, finished or not."""
+    results, place = collect(folder), StudyFolder(folder)
+    rates = place.rates()
+    planned = plan_runs(results.study, rates)
+    values = {
+        run.name: read_json(result)
+        for run in planned
+        if (result := RunFolder(place.runs / run.name).result).exists()
+    }
+    look, looked_at = _closest(results, place, rates, images)
+    blocks = [_over_alpha_block(results), _training_block(results, place, rates)]
+    if look.knowledge:
+        blocks.append(knowledge_block(look.knowledge))
+    first = next((RunFolder(place.runs / name) for name in values), None)
+    notes = [*look.notes]
+    if results.missing:
+        notes.insert(0, f"{results.missing} cells of the grid have no result yet.")
+    return Page(
+        title=results.study.name,
+        kind="study",
+        sentence=sentence(results),
+        sheets=tuple(map(sheet_of, score_tables(results))),
+        blocks=tuple(block for block in blocks if block.views),
+        close=look.close,
+        settings=_settings(planned, values, place, rates, results),
+        redo=_redo(results, looked_at),
+        source=read_text(place.study),
+        source_name="study.toml",
+        environment=environment_of(first) if first else {},
+        notes=tuple(notes),
+    )
+
+
+def _cell(
+    results: Results, place: StudyFolder, rates: Rates, cell: tuple[str, str, float]
+) -> list[RunFolder]:
+    """Return the finished runs of a data set, method and alpha, over all seeds."""
+    configs = [c for seed in results.study.seeds for c in cell_configs(
+        results.study, *cell, seed, rates
+    )]  # fmt: skip
+    places = [RunFolder(place.runs / run_name(config)) for config in configs]
+    return [found for found in places if found.result.exists()]
+
+
+def _closest(
+    results: Results, place: StudyFolder, rates: Rates, images: bool
+) -> tuple[Look, str | None]:
+    """Look at the best method where the skew is largest: its first finished run."""
+    study, metric = results.study, list(results.metrics)[-1]
+    dataset = study.datasets[0]
+    methods = [m for m in study.methods if m.partition(":")[0] not in BOUNDS]
+    for alpha in sorted(study.alphas, reverse=True):
+        means = {m: results.estimate(dataset, m, alpha, metric) for m in methods}
+        order = sorted((m for m in methods if means[m]), key=lambda m: -means[m].mean)  # type: ignore[union-attr]
+        for method in order:
+            for found in _cell(results, place, rates, (dataset, method, alpha)):
+                if found.model.exists():
+                    configs = _knowledge_configs(results, rates, dataset, method)
+                    name = found.path.name
+                    return look_closely(found, name, configs, images=images), name
+    return Look(notes=["No finished run has a model to look at."]), None
+
+
+def _knowledge_configs(
+    results: Results, rates: Rates, dataset: str, method: str
+) -> dict[str, Config]:
+    """Return a config per alpha, the largest first: at a seed every method has the same clients."""
+    study = results.study
+    return {
+        f"alpha {alpha:g}": cell_configs(study, dataset, method, alpha, study.seeds[0], rates)[0]
+        for alpha in sorted(study.alphas, reverse=True)
+    }
+
+
+def _over_alpha_block(results: Results) -> Block:
+    study = results.study
+    metric, shown = list(results.metrics.items())[-1]
+    views = []
+    for dataset in study.datasets:
+        points: dict[str, Any] = {}
+        rows = []
+        for method in study.methods:
+            points[method] = []
+            for alpha in study.alphas:
+                found = results.estimate(dataset, method, alpha, metric)
+                if found is None:
+                    continue
+                seeds = results.by_seed(dataset, method, alpha, metric)
+                points[method].append((alpha, found, seeds))
+                by_seed = (seeds.get(seed) for seed in study.seeds)
+                rows.append((method, setting(alpha), found.mean, found.interval, *by_seed))
+        if rows:
+            by_seeds = (f"seed {seed}" for seed in study.seeds)
+            names = ("method", "alpha", f"mean {shown}", "± 95%", *by_seeds)
+            table = sheet(f"{shown} over alpha, {dataset}", names, rows)
+            views.append(View(dataset, over_alpha(points, shown), table))
+    text = "Point at a marker for its interval and runs; the table below says the same."
+    return Block("over-alpha", f"{shown} over alpha", text, tuple(views), "data set")
+
+
+def _training_block(results: Results, place: StudyFolder, rates: Rates) -> Block:
+    study = results.study
+    views = []
+    for dataset, alpha in product(study.datasets, sorted(study.alphas, reverse=True)):
+        by_method = {}
+        for method in study.methods:
+            runs = _cell(results, place, rates, (dataset, method, alpha))
+            found = [[line["validation_hf"] for line in run.metrics_lines()] for run in runs]
+            mean = mean_curve([curve for curve in found if curve])
+            if mean:
+                by_method[method] = mean
+        if by_method:
+            name = f"alpha {alpha:g}" if len(study.datasets) == 1 else f"{dataset}, alpha {alpha:g}"
+            across = "round (fedbdft: then cycles)"
+            views.append(curves_view(name, by_method, across, "validation HF"))
+    text = "Mean over seeds; a run that stopped early stays where it stopped."
+    return Block("training", "Training", text, tuple(views), "alpha")
+
+
+def mean_curve(found: Sequence[Sequence[float]]) -> list[float]:
+    """Return the mean over runs per round; a run that stopped early stays where it stopped.
+
+    >>> mean_curve([[0.2, 0.4], [0.4]])
+    [0.30000000000000004, 0.4]
+    """
+    longest = max(map(len, found), default=0)
+    return [fmean(c[min(place, len(c) - 1)] for c in found) for place in range(longest)]
+
+
+def _settings(
+    planned: Sequence[PlannedRun],
+    values: Mapping[str, Mapping[str, Any]],
+    place: StudyFolder,
+    rates: Rates,
+    results: Results,
+) -> tuple[Sheet, ...]:
+    """Return every run with the settings in which runs differ, and the common ones once."""
+    configs = {run.name: asdict(run.config) for run in planned}
+    names = list(next(iter(configs.values())))
+    differing = [n for n in names if len({repr(config[n]) for config in configs.values()}) > 1]
+    failures = read_json(place.failures) if place.failures.exists() else {}
+    rows = []
+    for run in planned:
+        found, own = values.get(run.name), configs[run.name]
+        ended = f"failed: {failures[run.name]}" if run.name in failures else "open"
+        status = "finished" if found else ended
+        scores = [found.get(m) if found else None for m in (*results.metrics, "validation_hf")]
+        took = [found.get(m) if found else None for m in ("rounds", "cycles", "seconds")]
+        told = [setting(own[n]) for n in differing]
+        rows.append((run.name, method_of(run.config), *told, *scores, *took, status))
+    shown = (*results.metrics.values(), "validation HF", "rounds", "cycles", "seconds", "status")
+    note = "Again, from inside the folder: fedgrain run runs/RUN/config.toml --out again/RUN"
+    runs = sheet("Every run", ("run", "method", *differing, *shown), rows, note)
+    common = {n: v for n, v in next(iter(configs.values())).items() if n not in differing}
+    sheets = [runs, settings_sheet("Settings of every run", common)]
+    if rates:
+        found_rates = [
+            (dataset, head, name, setting(value))
+            for dataset, heads in rates.items()
+            for head, rate in heads.items()
+            for name, value in rate.items()
+        ]
+        columns = ("data set", "head", "setting", "value")
+        sheets.insert(1, sheet("Learning rates found by the search", columns, found_rates))
+    return tuple(sheets)
+
+
+def _redo(results: Results, looked_at: str | None) -> tuple[tuple[str, str], ...]:
+    name = results.study.name
+    again = ["fedgrain", "study", "./study.toml", "--out", f"again/{name}"]
+    commands = [("The whole study again", shlex.join(again))]
+    if looked_at:
+        one = ["fedgrain", "run", f"runs/{looked_at}/config.toml", "--out", f"again/{looked_at}"]
+        commands.append(("One run again, from inside the study's folder", shlex.join(one)))
+    return tuple(commands)

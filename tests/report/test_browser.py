@@ -1,0 +1,237 @@
+"""The report in a real browser: Debian's chromium, driven by playwright.
+
+Screenshots are kept in build/screenshots.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedgrain.report.html import write_report
+from reported_runs import BREAKS_OUT, SCRIPT
+
+CHROMIUM = shutil.which("chromium")
+SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no chromium: apt-get install chromium"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            str(tmp_path_factory.mktemp("profile")),
+            executable_path=CHROMIUM,
+            args=list(FLAGS),
+            viewport={"width": 1280, "height": 900},
+        )
+        yield context
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def reports(trained, study_folder, large_study_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports")
+    made = {"run": trained, "study": study_folder, "large": large_study_folder}
+    return {name: write_report(of, out=folder / f"{name}.html") for name, of in made.items()}
+
+
+@pytest.fixture
+def visit(browser, reports):
+    """Open a report; at the end nothing may have gone wrong or out."""
+    opened = []
+
+    def go(name, width=1280):
+        page = browser.new_page()
+        page.set_viewport_size({"width": width, "height": 900})
+        problems, requests = [], []
+        page.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        address = reports[name].as_uri()
+        page.goto(address)
+        page.wait_for_selector("#sunburst .slice")
+        opened.append((page, address, problems, requests))
+        return page
+
+    yield go
+    for page, address, problems, requests in opened:
+        assert problems == []
+        assert [url for url in requests if not url.startswith("data:")] == [address]
+        page.close()
+
+
+def keep(page, name):
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+@pytest.mark.parametrize("name", ["run", "study"])
+def test_tables_and_plots_on_a_wide_screen(visit, name):
+    page = visit(name)
+    visible = page.locator(".plot:visible")
+    assert visible.count() == (3 if name == "run" else 4)
+    for number in range(visible.count()):
+        assert visible.nth(number).locator("svg.main-svg").first.bounding_box()["width"] > 600
+    assert page.locator("table:visible").count() >= 2
+    assert page.locator(".examples img").count() > 0
+    assert all(page.evaluate("[...document.images].map(i => i.naturalWidth > 0)"))
+    keep(page, f"{name}-1280")
+
+
+def test_names_with_markup_are_shown_and_not_run(visit):
+    page = visit("study")
+    assert page.title() == f"study {SCRIPT} – fedgrain study"
+    assert page.locator("h1").inner_text() == f"study {SCRIPT}"
+    tree = page.locator("ul.tree")
+    tree.evaluate("all => all.querySelectorAll('details').forEach(d => { d.open = true })")
+    page.locator("details.same", has=tree).evaluate("one => { one.open = true }")
+    assert SCRIPT in tree.inner_text()
+    assert BREAKS_OUT in tree.inner_text()
+    centre = page.locator("#sunburst .slice").first
+    assert f"all & {SCRIPT}" in centre.text_content()  # as plotly drew it
+    assert page.locator("img[src='x']").count() == 0
+
+
+def level(page):
+    return page.evaluate("document.getElementById('sunburst')._fullData[0].level || ''")
+
+
+def test_a_click_on_a_sector_zooms(visit):
+    page = visit("run")
+    before = level(page)
+    chosen = page.evaluate(
+        """() => {
+          const trace = document.getElementById('sunburst').data[0];
+          const inner = trace.ids.filter((id, i) => trace.parents[i] && trace.parents.includes(id));
+          return inner[0];
+        }"""
+    )
+    slices = page.locator("#sunburst .slice")
+    numbers = slices.evaluate_all("all => all.map(one => one.__data__.data.data.id)")
+    assert chosen in numbers
+    slices.nth(numbers.index(chosen)).locator("path").dispatch_event("click")
+    page.wait_for_function(
+        "id => document.getElementById('sunburst')._fullData[0].level === id", arg=chosen
+    )
+    assert level(page) == chosen != before
+    page.wait_for_timeout(1000)  # plotly's own animation
+    shown = slices.evaluate_all("all => all.map(one => one.__data__.data.data.id)")
+    assert len(shown) < len(numbers)
+    keep(page, "run-zoomed")
+
+
+def test_a_real_mouse_zooms_too(visit):
+    page = visit("run")
+    sector = page.locator("#sunburst .slice path").nth(1)
+    sector.scroll_into_view_if_needed()
+    text = page.locator("#sunburst .slice").nth(1).locator("text").bounding_box()
+    page.mouse.click(text["x"] + text["width"] / 2, text["y"] + text["height"] / 2)
+    page.wait_for_function("document.getElementById('sunburst')._fullData[0].level")
+
+
+def test_colours_by_knowledge_when_asked(visit):
+    page = visit("run")
+    colours = "document.getElementById('sunburst').data[0].marker.colors"
+    before = page.evaluate(colours)
+    page.get_by_role("button", name="clients that know it").click()
+    page.wait_for_function(f"({colours})[0] === 4")  # the root is known to all of 4
+    assert page.evaluate(colours) != before
+    accuracy = page.get_by_role("button", name="accuracy", exact=True)
+    assert accuracy.get_attribute("aria-pressed") == "false"
+
+
+def column(page, table, number):
+    return page.locator(f"#{table} tbody tr").evaluate_all(
+        "(rows, number) => rows.map(row => row.cells[number].innerText)", number
+    )
+
+
+def test_a_click_on_a_column_sorts(visit):
+    page = visit("study")
+    header = page.locator("#settings-1 thead th", has_text="HF").first
+    place = header.evaluate("th => [...th.parentNode.children].indexOf(th)")
+    before = column(page, "settings-1", place)
+    header.locator("button").click()
+    assert header.get_attribute("aria-sort") == "descending"
+    falling = column(page, "settings-1", place)
+    assert falling == sorted(before, key=float, reverse=True) != before
+    header.locator("button").press("Enter")  # from the keyboard as well
+    assert header.get_attribute("aria-sort") == "ascending"
+    assert column(page, "settings-1", place) == sorted(before, key=float)
+
+
+def test_another_alpha_is_chosen(visit):
+    page = visit("study")
+    select = page.locator("select[data-shows=knowledge]")
+    assert page.locator("#knowledge-1").is_visible()
+    select.select_option(label="alpha 0")
+    page.wait_for_selector("#knowledge-2 svg.main-svg")
+    assert page.locator("#knowledge-1").is_hidden()
+
+
+def test_hover_shows_intervals_and_runs(visit):
+    page = visit("study")
+    plot = page.locator("#over-alpha-1")
+    plot.scroll_into_view_if_needed()
+    marker = plot.locator(".points path").first.bounding_box()
+    page.mouse.move(marker["x"] + marker["width"] / 2, marker["y"] + marker["height"] / 2)
+    shown = plot.locator(".hoverlayer .hovertext")
+    shown.first.wait_for()
+    assert "±" in shown.first.text_content()
+    assert "seed 47" in shown.first.text_content()
+
+
+@pytest.mark.parametrize("name", ["run", "study"])
+def test_readable_on_a_phone_and_tables_first(visit, name):
+    page = visit(name, width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    table = page.locator("table:visible").first
+    assert table.bounding_box()["y"] < page.locator(".plot:visible").first.bounding_box()["y"]
+    lowest = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('section.tables')].map(s => s.offsetTop))"
+    )
+    highest = page.evaluate(
+        "Math.min(...[...document.querySelectorAll('section.plots')].map(s => s.offsetTop))"
+    )
+    assert lowest < highest
+    sizes = page.locator("td").evaluate_all(
+        "all => all.map(one => parseFloat(getComputedStyle(one).fontSize))"
+    )
+    assert min(sizes) >= 14
+    keep(page, f"{name}-390")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["run", "study"])
+def test_accessible(visit, name, width):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = visit(name, width)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true })")
+    found = Axe().run(page).response
+    assert len(found["passes"]) > 10
+    told = [(v["impact"], v["id"], v["nodes"][0]["html"][:200]) for v in found["violations"]]
+    assert [one for one in told if one[0] in ("serious", "critical")] == []
+
+
+def test_300_runs_open_in_seconds(visit):
+    page = visit("large")
+    took = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
+    assert 0 < took < 10_000
+    assert page.locator("#settings-1 tbody tr").count() == 300
+    keep(page, "large-1280")
