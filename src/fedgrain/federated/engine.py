@@ -57,8 +57,8 @@ class Engine(Protocol):
     def validate(self, weights: State) -> float:
         """Return the validation HF of the whole model."""
 
-    def validate_branch(self, branch: int, weights: State) -> float | None:
-        """Return a branch's accuracy over the validation samples below it, None without any."""
+    def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
+        """Return each branch's accuracy over the validation samples below it, None without any."""
 
     def validate_branches(self, weights: Mapping[int, State]) -> float:
         """Return the validation HF of the decoupled model."""
@@ -77,6 +77,10 @@ class SequentialEngine:
         self.validate = workshop.validate
         self.validate_branch = workshop.validate_branch
         self.validate_branches = workshop.validate_branches
+
+    def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
+        """Validate one branch after the other."""
+        return {branch: self.validate_branch(branch, state) for branch, state in weights.items()}
 
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
         """Train one task after the other; a client that fails loses its own update alone."""
