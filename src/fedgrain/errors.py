@@ -39,3 +39,7 @@ class ConfigError(FedgrainError):
 
 class RunError(FedgrainError):
     """A run folder is missing, damaged, in use or belongs to another config."""
+
+
+class DeploymentError(FedgrainError):
+    """An app folder, a certificate, a key or a site is not ready for a run across machines."""

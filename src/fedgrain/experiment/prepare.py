@@ -72,7 +72,11 @@ class Prepared:
 def prepare(config: Config) -> Prepared:
     """Load and deal out the data as the config says."""
     config = config.complete()
-    data = load_images(config)
+    return prepare_from(config, load_images(config))
+
+
+def prepare_from(config: Config, data: LabelledImages) -> Prepared:
+    """Deal out data that is loaded already; the config is complete."""
     if not data.split_counts.get("train"):
         raise ConfigError(f"data set {config.dataset} has no training images; add some")
     taxonomy = coarse_taxonomy(config, data)

@@ -241,6 +241,7 @@ def best_state(progress: Progress) -> State:
 
 
 def trained_model(prepared: Prepared, progress: Progress, state: State) -> TrainedModel:
+    """Return the model of the best weights, on the CPU."""
     federation, names = prepared.federation, prepared.model
     branches = isinstance(progress.state, FedBdftState)
     shape = federation.source.shape
