@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from fedgrain import __version__
-from fedgrain.cli import data, knowledge, predict, run, taxonomy
+from fedgrain.cli import data, flower, knowledge, predict, run, taxonomy
 from fedgrain.errors import FedgrainError
 
-COMMANDS = (taxonomy, knowledge, data, run, predict)
+COMMANDS = (taxonomy, knowledge, data, run, predict, flower)
 
 
 class Parser(argparse.ArgumentParser):

@@ -7,7 +7,7 @@ says which client it is: a site that comes back, under whatever id, is the same 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,7 @@ class FlowerEngine:
         self._at_sites, self._time_limit = validate_at_sites, time_limit
         self._nodes: dict[int, int] = {}  # client -> its node
         self._asked: set[tuple[int, str]] = set()  # node ids, with when they connected
+        self._late: dict[int, float] = {}  # nodes that did not answer; until when they seem alive
         self._counts: dict[int, Counts] = {}  # client -> what it told
 
     # who is there
@@ -70,9 +71,15 @@ class FlowerEngine:
         """Find who is connected and ask who is new for its counts; return what is to be told."""
         infos = {info.node_id: info for info in self.grid.get_nodes()}
         self._nodes = {client: node for client, node in self._nodes.items() if node in infos}
-        new = {(node, info.last_activated_at) for node, info in infos.items()} - self._asked
-        self._asked |= new
-        answers = self._ask({node: RecordDict() for node, _ in sorted(new)}, "query")
+        keys = {(node, info.last_activated_at) for node, info in infos.items()}
+        new = {node for node, _ in keys - self._asked}
+        alive = {
+            n for n, until in self._late.items() if n in infos and infos[n].online_until > until
+        }
+        self._asked |= keys
+        for node in new | alive:
+            self._late.pop(node, None)
+        answers = self._ask({node: RecordDict() for node in sorted(new | alive)}, "query")
         said = []
         for node, answer in answers.items():
             try:
@@ -175,14 +182,13 @@ class FlowerEngine:
         self, work: Mapping[int, Models], kind: str, **about: int | str
     ) -> dict[int, Message | Fault]:
         """Send each site its models; a site that is not connected has failed already."""
+        there = {client: self._nodes[client] for client in work if client in self._nodes}
         contents = {
-            self._nodes[client]: pack(models, client=client, **about)
-            for client, models in work.items()
-            if client in self._nodes
+            node: pack(work[client], client=client, **about) for client, node in there.items()
         }
         answers = self._ask(contents, kind)
         gone = Fault("it is not connected")
-        return {client: answers.get(self._nodes.get(client, -1), gone) for client in work}
+        return {client: answers[there[client]] if client in there else gone for client in work}
 
     def _ask(self, contents: Mapping[int, RecordDict], kind: str) -> dict[int, Message | Fault]:
         """Send messages and wait for the answers, no longer than the time limit."""
@@ -201,7 +207,15 @@ class FlowerEngine:
             if waiting:
                 time.sleep(POLL_SECONDS)
         self._count(contents, answers, time.monotonic() - began)
+        if waiting:
+            self._leave_out(waiting.values())
         return answers
+
+    def _leave_out(self, nodes: Collection[int]) -> None:
+        """Send nothing more to nodes that did not answer, until they show a new sign of life."""
+        infos = {info.node_id: info for info in self.grid.get_nodes()}
+        self._late |= {node: infos[node].online_until for node in nodes if node in infos}
+        self._nodes = {client: node for client, node in self._nodes.items() if node not in nodes}
 
     def _count(
         self,

@@ -1,0 +1,96 @@
+"""``fedgrain flower``: prepare a federation across machines, and check a site before it joins."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fedgrain.cli.arguments import add_json, print_json
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "flower",
+        help="train across machines, on Flower",
+        description="Prepare a federation across machines, on Flower (see docs/deploy.md).",
+    )
+    parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_init(parts)
+
+
+def _add_init(parts: Any) -> None:
+    parser = parts.add_parser(
+        "init",
+        help="write the folder from which a federation is started",
+        description="Write a folder with the Flower app, a certificate authority, the server's "
+        "certificate, and COMMANDS.md: what to type on each machine.",
+        epilog="Example: fedgrain flower init federation --taxonomy tree.csv --host 10.0.0.5 "
+        "--site museum --site zoo --site herbarium --keys",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder")
+    parser.add_argument(
+        "--taxonomy", type=Path, metavar="CSV", help="the tree all sites label by: parent,child"
+    )
+    parser.add_argument("--config", type=Path, metavar="TOML", help="settings as of fedgrain run")
+    parser.add_argument(
+        "--site", action="append", default=[], metavar="NAME", dest="sites", help="once per site"
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="name or address by which sites reach the server"
+    )
+    parser.add_argument("--port", type=int, default=8000, help="of the server (default: 8000)")
+    parser.add_argument("--keys", action="store_true", help="make a key pair for every site")
+    parser.add_argument(
+        "--count-rounding",
+        type=int,
+        default=1,
+        metavar="N",
+        help="sites tell counts rounded to multiples of N: exact counts per branch tell the "
+        "server a site's label histogram (default: 1, exact)",
+    )
+    parser.add_argument(
+        "--wait-seconds",
+        type=int,
+        default=600,
+        metavar="N",
+        help="how long the server waits for all sites before it goes on (default: 600)",
+    )
+    add_json(parser)
+    parser.set_defaults(run=init)
+
+
+def init(args: argparse.Namespace) -> None:
+    """Write the folder and say what is next."""
+    from fedgrain.experiment.config import Config, read_config
+
+    _need_flower()
+    from fedgrain.federated.flower.deployment import Deployment, write_deployment
+
+    given = {"dataset": "folder"} if args.taxonomy is not None else {}
+    config = Config(**given) if args.config is None else read_config(args.config, on_top=given)
+    wanted = Deployment(
+        args.folder,
+        args.sites,
+        args.host,
+        args.port,
+        args.keys,
+        args.count_rounding,
+        args.wait_seconds,
+    )
+    write_deployment(wanted, config, args.taxonomy)
+    if args.json:
+        print_json({"folder": str(args.folder.absolute()), "sites": args.sites})
+        return
+    print(f"everything is in {args.folder}; what to type on each machine: COMMANDS.md there")
+
+
+def _need_flower() -> None:
+    """Say how to install the extra where it is missing."""
+    from importlib.util import find_spec
+
+    from fedgrain.errors import DeploymentError
+
+    if find_spec("flwr") is None or find_spec("cryptography") is None:
+        raise DeploymentError("this needs Flower; install it with: pip install 'fedgrain[flower]'")
