@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -33,12 +34,14 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = LIMIT) -> N
 class Started:
     """One process of Flower's, with all it starts."""
 
-    def __init__(self, command: list[str], log: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, command: list[str], log: Path, environment: dict[str, str], place: Path
+    ) -> None:
         self.log = log
         with log.open("ab") as file:
             self.process = subprocess.Popen(
                 command, stdout=file, stderr=subprocess.STDOUT, env=environment,
-                stdin=subprocess.DEVNULL, start_new_session=True,
+                stdin=subprocess.DEVNULL, start_new_session=True, cwd=place,
             )  # fmt: skip
 
     def text(self) -> str:
@@ -46,10 +49,8 @@ class Started:
 
     def kill(self) -> None:
         """End it and its children at once, as a power cut would."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait(10)
 
 
@@ -70,14 +71,21 @@ class Network:
     """A SuperLink and its SuperNodes; leaving the context ends all of them."""
 
     def __init__(
-        self, folder: Path, link: list[str] | None = None, node: list[str] | None = None
+        self, folder: Path, home: Path | None = None, link: list[str] | None = None, port: int = 0
     ) -> None:
-        self.folder, self.port = folder, free_port()
+        self.folder, self.port = folder, port or free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self.link_options = link or ["--insecure"]
-        self.node_options = node or ["--insecure"]
-        self.home = folder / "home"
-        self.home.mkdir(parents=True, exist_ok=True)
+        self.link_command = link or [
+            "flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(self.port),
+            "--disable-runtime-dependency-installation",
+        ]  # fmt: skip
+        self.home = home or folder / "home"
+        if home is None:
+            self.home.mkdir(parents=True)
+            (self.home / "config.toml").write_text(
+                f'[superlink]\ndefault = "fedgrain"\n\n[superlink.fedgrain]\n'
+                f'address = "{self.address}"\ninsecure = true\n'
+            )
         self.started: list[Started] = []
         self.environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")},
@@ -90,13 +98,7 @@ class Network:
 
     def __enter__(self) -> Network:
         try:
-            self.link = self.start(
-                "superlink",
-                [
-                    "flower-superlink", *self.link_options, "--host", "127.0.0.1",
-                    "--port", str(self.port), "--disable-runtime-dependency-installation",
-                ],
-            )  # fmt: skip
+            self.link = self.start("superlink", self.link_command)
             wait_until(self._listens, "the SuperLink listens", 60)
         except BaseException:
             self.close()
@@ -118,31 +120,36 @@ class Network:
         for started in self.started:
             started.kill()
 
-    def start(self, name: str, command: list[str], **environment: str) -> Started:
+    def start(
+        self, name: str, command: list[str], place: Path | None = None, **environment: str
+    ) -> Started:
+        """Start a command of Flower's in a folder; its log is NAME.log."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         command = [str(BIN / command[0]), *command[1:]]
-        log = self.folder / f"{name}.log"
-        self.started.append(Started(command, log, {**self.environment, **environment}))
+        log, variables = self.folder / f"{name}.log", {**self.environment, **environment}
+        self.started.append(Started(command, log, variables, place or self.folder))
         return self.started[-1]
 
-    def node(self, name: str, settings: str, *options: str, **environment: str) -> Started:
+    def call(self, name: str, command: list[str], seconds: float = 60) -> str:
+        """Run a command to its end and return what it said."""
+        started = self.start(name, command)
+        wait_until(lambda: started.process.poll() is not None, name, seconds)
+        assert started.process.returncode == 0, started.text()
+        return started.text()
+
+    def node(self, name: str, settings: str) -> Started:
+        """Start a SuperNode without TLS."""
         return self.start(
             name,
             [
-                "flower-supernode", *(options or self.node_options), "--superlink", self.address,
+                "flower-supernode", "--insecure", "--superlink", self.address,
                 "--port", str(free_port()), "--node-config", settings,
             ],
-            **environment,
         )  # fmt: skip
 
-    def run(self, app: Path, name: str, *options: str) -> Started:
+    def run(self, app: Path, name: str) -> Started:
         """Start a run; its log is streamed."""
-        config = self.home / "config.toml"
-        config.write_text(
-            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{self.address}"\n'
-            + ("insecure = true\n" if "--insecure" in self.link_options else
-               f'root-certificates = "{self.link_options[1]}"\n')
-        )  # fmt: skip
-        return self.start(name, ["flwr", "run", str(app), "here", "--stream", *options])
+        return self.start(name, ["flwr", "run", str(app), "fedgrain", "--stream"])
 
     def _listens(self) -> bool:
         assert self.link.process.poll() is None, self.link.text()

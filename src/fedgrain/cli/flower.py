@@ -18,6 +18,7 @@ def add_to(commands: Any) -> None:
     )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_init(parts)
+    _add_check(parts)
 
 
 def _add_init(parts: Any) -> None:
@@ -61,6 +62,71 @@ def _add_init(parts: Any) -> None:
     parser.set_defaults(run=init)
 
 
+def _add_check(parts: Any) -> None:
+    parser = parts.add_parser(
+        "check",
+        help="check a site before it joins",
+        description="Check a site before it joins: its labels against the taxonomy, counts per "
+        "depth and branch, the connection, certificate and key, and what will leave the site.",
+        epilog="Example: fedgrain flower check --app app --images images.csv --site museum "
+        "--server 10.0.0.5:8000 --certificate ca.crt --key museum",
+    )
+    parser.add_argument("--app", type=Path, required=True, metavar="DIR", help="the server's app")
+    parser.add_argument(
+        "--images", type=Path, required=True, metavar="CSV", help="the site's manifest"
+    )
+    parser.add_argument("--site", default="site", metavar="NAME", help="the site's name")
+    parser.add_argument("--knowledge", metavar="JSON", help="what the site knows, if not inferred")
+    parser.add_argument("--count-rounding", type=int, default=1, metavar="N", help="as the app's")
+    parser.add_argument("--server", metavar="HOST:PORT", help="also check the connection")
+    parser.add_argument("--certificate", type=Path, metavar="FILE", help="the server's ca.crt")
+    parser.add_argument("--key", type=Path, metavar="FILE", help="the site's private key")
+    add_json(parser)
+    parser.set_defaults(run=check)
+
+
+def check(args: argparse.Namespace) -> None:
+    """Check, print every finding, and fail if one is bad."""
+    from fedgrain.errors import DeploymentError
+
+    _need_flower()
+    from fedgrain.federated.flower.check import STAYS, Server, check_server, check_site, leaving
+
+    if args.count_rounding < 1:
+        raise DeploymentError(f"--count-rounding is {args.count_rounding}, but must be at least 1")
+    if (args.server is None) != (args.certificate is None):
+        raise DeploymentError("--server and --certificate belong together; give both or none")
+    findings, counted = check_site(
+        args.app, args.images, args.site, args.knowledge, args.count_rounding
+    )
+    if args.server is not None:
+        findings += check_server(Server(args.server, args.certificate, args.key))
+    leaves = leaving(args.count_rounding)
+    if args.json:
+        told = {"findings": [vars(finding) for finding in findings], "counted": counted}
+        print_json({**told, "leaves": leaves, "stays": STAYS})
+    else:
+        _print_findings(findings, counted)
+        print("what will leave the site:")
+        print("\n".join(f"  - {line}" for line in leaves))
+        print(f"what never leaves it: {STAYS}")
+    bad = sum(not finding.good for finding in findings)
+    if bad:
+        raise DeploymentError(f"{bad} of {len(findings)} findings are to be put right")
+
+
+def _print_findings(findings: list[Any], counted: dict[str, Any]) -> None:
+    for finding in findings:
+        print(f"{'good' if finding.good else 'BAD '}  {finding.subject}: {finding.text}")
+    if "per_depth" in counted:
+        depths = ", ".join(f"{depth}: {count}" for depth, count in counted["per_depth"].items())
+        print(f"labels per depth  {depths}")
+    if "told" in counted:
+        branches = counted["told"]["per_branch"].items()
+        print(f"samples that enter the loss  {counted['told']['samples']}")
+        print("samples per branch  " + ", ".join(f"{name}: {count}" for name, count in branches))
+
+
 def init(args: argparse.Namespace) -> None:
     """Write the folder and say what is next."""
     from fedgrain.experiment.config import Config, read_config
@@ -68,7 +134,7 @@ def init(args: argparse.Namespace) -> None:
     _need_flower()
     from fedgrain.federated.flower.deployment import Deployment, write_deployment
 
-    given = {"dataset": "folder"} if args.taxonomy is not None else {}
+    given: dict[str, Any] = {"dataset": "folder"} if args.taxonomy is not None else {}
     config = Config(**given) if args.config is None else read_config(args.config, on_top=given)
     wanted = Deployment(
         args.folder,

@@ -10,7 +10,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedgrain.federated.flower.server import Watch, serve
+from fedgrain.federated.flower.server import serve
 from fedgrain.federated.flower.site import Site, answered
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
@@ -22,7 +22,7 @@ def server_app(package: Path) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        serve(grid, package, context.run_config, Watch)
+        serve(grid, package, context.run_config)
 
     return app
 
@@ -34,8 +34,7 @@ def client_app(package: Path) -> ClientApp:
     def answer(
         message: Message, context: Context, handler: Callable[[Site], RecordDict]
     ) -> Message:
-        rounding = int(str(context.run_config.get("count-rounding", 1)))
-        content = answered(handler, package, context.node_config, rounding)
+        content = answered(handler, package, context.node_config, context.run_config)
         return Message(content, reply_to=message)
 
     @app.query()

@@ -1,4 +1,4 @@
-"""A certificate authority for one federation, its server's certificate, and the sites' key pairs."""
+"""A certificate authority for one federation, its server's certificate, the sites' key pairs."""
 
 from __future__ import annotations
 

@@ -6,8 +6,10 @@ the run folder before the next begins: stopped, however it was, the next start g
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from fedgrain.experiment.run import (
 )
 from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Workshop
 from fedgrain.federated.flower.app_folder import App, site_names
-from fedgrain.federated.flower.engine import FlowerEngine
+from fedgrain.federated.flower.engine import FlowerEngine, Traffic
 
 LOOK_SECONDS = 1.0
 
@@ -37,12 +39,13 @@ LOOK_SECONDS = 1.0
 class Watch(Callback):
     """Looks who is there before every round, and tells what happened after it."""
 
-    def __init__(self, engine: FlowerEngine) -> None:
-        self.engine = engine
+    def __init__(self, engine: FlowerEngine, traffic: Path) -> None:
+        self.engine, self.traffic = engine, traffic
 
     def on_round_start(self, stage: str, number: int) -> None:
         """Let sites that came, or came back, take part."""
         tell(self.engine.refresh())
+        self.engine.traffic = Traffic()
 
     def on_round_end(self, line: dict[str, Any]) -> None:
         """Name every site whose update was lost, and why."""
@@ -53,6 +56,10 @@ class Watch(Callback):
             for fault in line["faults"]
         ]
         tell([f"{head}, {line['seconds']:.1f} s", *faults])
+        about = {"stage": line["stage"], "round": line["round"], "seconds": line["seconds"]}
+        with self.traffic.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**about, **asdict(self.engine.traffic)}) + "\n")
+        self.engine.traffic = Traffic()
 
 
 def tell(lines: Sequence[str]) -> None:
@@ -61,12 +68,7 @@ def tell(lines: Sequence[str]) -> None:
         print(f"fedgrain: {line}", flush=True)
 
 
-def serve(
-    grid: Grid,
-    package: Path,
-    settings: Mapping[str, Any],
-    watch: Callable[[FlowerEngine], Callback],
-) -> None:
+def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
     """Run all rounds that are left, and write the result."""
     app = App.read(package)
     sites = site_names(str(settings["sites"]))
@@ -81,14 +83,15 @@ def serve(
         engine = FlowerEngine(
             grid,
             workshop,
-            [client.name for client in prepared.federation.clients],
+            sites,
             validate_at_sites=app.config.validation == "clients",
             time_limit=app.config.client_time_limit,
         )
         wait_for_sites(engine, int(settings["wait-seconds"]), app.config.min_clients)
         with disk_space(place):
             place.claim(app.config)
-            progress = train_rounds(prepared, workshop, engine, place, [watch(engine)])
+            watch = Watch(engine, place.path / "traffic.jsonl")
+            progress = train_rounds(prepared, workshop, engine, place, [watch])
             state = best_state(progress)
             values = result_values(app.config, prepared, workshop, progress, engine)
             trained_model(prepared, progress, state).save(place, state)
@@ -100,10 +103,10 @@ def server_side(app: App, sites: Sequence[str]) -> Prepared:
     """Return what the server knows: of real sites their names; a benchmark it has in full."""
     if app.config.dataset != "folder":
         prepared = prepare(app.config)
-        names = [client.name for client in prepared.federation.clients]
-        if len(sites) != len(names):
+        clients = len(prepared.federation.clients)
+        if len(sites) != clients:
             raise DeploymentError(
-                f"the app has {len(sites)} sites, but the config {len(names)} clients; "
+                f"the app has {len(sites)} sites, but the config {clients} clients; "
                 "make the app again with as many sites"
             )
         return prepared

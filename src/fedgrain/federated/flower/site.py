@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,10 @@ from fedgrain.data.folder import load_folder
 from fedgrain.errors import DeploymentError
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.prepare import Prepared, prepare, prepare_from
+from fedgrain.experiment.run import one_thread
 from fedgrain.federated import LabelledPart, Workshop
 from fedgrain.federated.averaging import State
-from fedgrain.federated.flower.app_folder import App
+from fedgrain.federated.flower.app_folder import App, site_names
 from fedgrain.federated.flower.wire import Counts, key_of, record_of, rounded, unpack
 from fedgrain.heads import TOGETHER, branch_dataset, unknown_children
 
@@ -122,7 +122,7 @@ def _timed(answer: RecordDict, began: float) -> RecordDict:
     return answer
 
 
-def open_site(app: App, node: Mapping[str, Any], rounding: int = 1) -> Site:
+def open_site(app: App, node: Mapping[str, Any], sites: Sequence[str], rounding: int = 1) -> Site:
     """Open the site a node's own settings describe.
 
     ``site`` and ``images`` (and, if given, ``knowledge``) name the site and its files; or
@@ -132,7 +132,7 @@ def open_site(app: App, node: Mapping[str, Any], rounding: int = 1) -> Site:
     if rounding < 1:
         raise DeploymentError(f"count-rounding is {rounding}, but must be at least 1")
     if app.config.dataset != "folder":
-        return _benchmark_site(app, node, rounding)
+        return _benchmark_site(app, node, sites, rounding)
     for wanted in ("site", "images"):
         if wanted not in node:
             raise DeploymentError(
@@ -142,7 +142,7 @@ def open_site(app: App, node: Mapping[str, Any], rounding: int = 1) -> Site:
     knowledge = str(node["knowledge"]) if "knowledge" in node else None
     name = str(node["site"])
     prepared = prepare_site(app, name, Path(str(node["images"])), knowledge)
-    return Site(name, _alone(prepared, 0), rounding)
+    return Site(name, alone(prepared, 0), rounding)
 
 
 def prepare_site(app: App, name: str, images: Path, knowledge: str | None = None) -> Prepared:
@@ -166,7 +166,7 @@ def site_config(config: Config, knowledge: str | None) -> Config:
     )
 
 
-def _benchmark_site(app: App, node: Mapping[str, Any], rounding: int) -> Site:
+def _benchmark_site(app: App, node: Mapping[str, Any], sites: Sequence[str], rounding: int) -> Site:
     prepared = prepare(app.config)
     number, clients = int(node.get("partition-id", -1)), prepared.federation.clients
     if not 0 <= number < len(clients):
@@ -174,10 +174,10 @@ def _benchmark_site(app: App, node: Mapping[str, Any], rounding: int) -> Site:
             f"partition-id is {node.get('partition-id')}, but must lie between 0 and "
             f"{len(clients) - 1}; set it with --node-config 'partition-id=0'"
         )
-    return Site(clients[number].name, _alone(prepared, number), rounding)
+    return Site(sites[number], alone(prepared, number), rounding)
 
 
-def _alone(prepared: Prepared, number: int) -> Workshop:
+def alone(prepared: Prepared, number: int) -> Workshop:
     """Return a workshop in which one client is the only one."""
     own = prepared.federation.clients[number]
     nothing = None if own.validation is not None else NOTHING
@@ -185,15 +185,18 @@ def _alone(prepared: Prepared, number: int) -> Workshop:
     return Workshop(federation, prepared.model, prepared.plan)
 
 
-def answered(handler: Any, app_folder: Path, node: Mapping[str, Any], rounding: int) -> RecordDict:
+def answered(
+    handler: Callable[[Site], RecordDict],
+    package: Path,
+    node: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> RecordDict:
     """Open the site and let it answer; a failure is told by its type alone, and logged here."""
-    from fedgrain.experiment.run import one_thread
-
     try:
         with one_thread():
-            answer = partial(handler, open_site(App.read(app_folder), node, rounding))()
-            assert isinstance(answer, RecordDict)
-            return answer
+            sites = site_names(str(settings["sites"]))
+            rounding = int(settings["count-rounding"])
+            return handler(open_site(App.read(package), node, sites, rounding))
     except Exception as error:
         traceback.print_exc()
         return RecordDict({"failed": ConfigRecord({"fault": type(error).__name__})})
