@@ -6,6 +6,7 @@ import http.client
 import json
 import shlex
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ LABELS = {
 CONFIG = """\
 net = "flower_parts:Net"
 image_size = 32
-rounds = 2
+rounds = 30
+patience = 30
 join_ratio = 1.0
 lr = 0.05
 batch = 16
@@ -96,6 +98,26 @@ class Federation:
             FEDGRAIN_TEST_FAULTS=faults,
         )
 
+    def bring_back(self, network: Network, site: str) -> None:
+        """Start a killed site again and again: Flower refuses a key that still seems online."""
+        end = time.monotonic() + 150
+        while time.monotonic() < end:
+            node = self.start_site(network, site)
+            before = node.text().count("SuperNode ID")
+            refused = node.text().count("Exit Code")
+            wait_until(
+                lambda: (
+                    node.text().count("SuperNode ID") > before  # noqa: B023
+                    or node.text().count("Exit Code") > refused  # noqa: B023
+                ),
+                "an answer",
+            )
+            if node.text().count("SuperNode ID") > before:
+                return
+            node.kill()
+            time.sleep(5)
+        raise AssertionError(f"{site} could not come back")
+
     def lines(self) -> list[dict[str, Any]]:
         metrics = self.deployment / "run" / "metrics.jsonl"
         return [json.loads(line) for line in metrics.read_text().splitlines()] if (
@@ -103,11 +125,14 @@ class Federation:
         ) else []  # fmt: skip
 
 
+def taking_part(line: dict[str, Any]) -> set[str]:
+    return {client["client"] for client in line["clients"]}
+
+
 def test_registered_sites_train_others_are_refused_and_faults_cost_one_update(
     tmp_path: Path, fedgrain: Callable[..., Any]
 ) -> None:
     federation = Federation(tmp_path, fedgrain)
-    run_folder = federation.deployment / "run"
     with federation.network() as network:
         for number, command in enumerate(typed(federation.commands, "flwr supernode register")):
             network.call(f"register-{number}", command)
@@ -130,32 +155,30 @@ def test_registered_sites_train_others_are_refused_and_faults_cost_one_update(
         wait_until((tmp_path / "herbarium" / "hanging").exists, "herbarium trains")
         nodes["herbarium"].kill()
         (tmp_path / "herbarium" / "hang").unlink()
-        back = federation.start_site(network, "herbarium")
         wait_until(lambda: len(federation.lines()) == 1, "the first round ends")
         (tmp_path / "zoo" / "nan").touch()
-        wait_until((run_folder / "result.json").exists, "the run ends")
-        wait_until(lambda: "finished: everything" in run.text(), "its log ends", 20)
+        federation.bring_back(network, "herbarium")
+        wait_until(lambda: "herbarium" in taking_part(federation.lines()[-1]), "it is back")
+        log = run.text()
 
-        assert stranger.process.wait(30) != 0
-        assert "not registered" in stranger.text() or "2004" in stranger.text()
-        assert plain.process.wait(30) != 0
+        assert "[code: 2004] Failed to activate SuperNode" in stranger.text()
+        assert "without sending a response" in plain.text()  # the server takes nothing but TLS
+        assert not any("SuperNode ID" in refused.text() for refused in (stranger, plain))
         with pytest.raises((http.client.HTTPException, OSError)):
             connection = http.client.HTTPConnection("127.0.0.1", network.port, timeout=10)
             connection.request("GET", "/")
             connection.getresponse()
-        assert back.process.poll() is None
-        log = run.text()
     wait_until(lambda: not processes_with(f"FLWR_HOME={network.home}"), "all ended", 15)
 
-    first, second = federation.lines()
-    assert {line["client"] for line in first["clients"]} == {"museum", "zoo"}
+    first, *others = federation.lines()
+    assert taking_part(first) == {"museum", "zoo"}
     assert [fault["client"] for fault in first["faults"]] == ["herbarium"]
-    assert {line["client"] for line in second["clients"]} == {"museum", "herbarium"}
-    assert second["faults"] == [
-        {"client": "zoo", "fault": "its update holds NaN or infinite numbers"}
-    ]
-    assert "fedavg 2: zoo is left out: its update holds NaN" in log
+    assert taking_part(others[-1]) == {"museum", "herbarium"}
+    reason = "its update holds NaN or infinite numbers"
+    assert {"client": "zoo", "fault": reason} in others[-1]["faults"]
+    number = len(others)  # the last line may be younger than the log
+    assert any(f"fedavg {n}: zoo is left out: {reason}" in log for n in range(2, number + 2))
     assert "museum is connected with 40 samples" in log  # 50 less the fifth that validates
-    assert all(line["samples"] % 10 == 0 for line in (*first["clients"], *second["clients"]))
+    told = [line["samples"] for line in (*first["clients"], *others[-1]["clients"])]
+    assert [count % 10 for count in told] == [0] * len(told)
     assert "patient" not in log  # no name of a file leaves a site
-    assert (run_folder / "best.safetensors").exists()

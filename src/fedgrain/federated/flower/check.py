@@ -207,14 +207,15 @@ def _registration(server: Server) -> Finding:
             said = log.read_text(errors="replace")
         finally:
             _end(joined)
-    if joined.returncode is not None and "2004" in said:
+    if "2004" in said:
         text = (
-            "the server does not know this key; send it the public one, to be let in with: "
-            "flwr supernode register NAME.pub fedgrain --name NAME"
+            "the server refuses this key: send it the public one, to be let in with `flwr "
+            "supernode register NAME.pub fedgrain --name NAME`; if it is registered, this site is "
+            "running already, or was killed a minute ago"
         )
         return Finding("registration", False, text)
     last = said.strip().splitlines()[-1:] or ["it said nothing"]
-    text = f"joining failed ({last[0].strip()}); is this site running already?"
+    text = f"joining failed ({last[0].strip()}); see docs/deploy.md"
     return Finding("registration", False, text)
 
 
