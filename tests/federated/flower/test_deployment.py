@@ -98,6 +98,23 @@ class Federation:
             FEDGRAIN_TEST_FAULTS=faults,
         )
 
+    def registration(self, fedgrain: Callable[..., Any], key: str) -> dict[str, Any]:
+        """Ask `fedgrain flower check` whether the server knows a key."""
+        place = self.folder / "museum"
+        done = fedgrain(
+            "flower", "check", "--app", self.deployment / "app", "--site", "museum",
+            "--images", self.manifests["museum"], "--server", f"127.0.0.1:{self.port}",
+            "--certificate", place / "ca.crt", "--key", place / key, "--json",
+            FLWR_HOME=str(self.deployment / "home"),
+        )  # fmt: skip
+        (found,) = [
+            finding
+            for finding in json.loads(done.stdout)["findings"]
+            if finding["subject"] == "registration"
+        ]
+        assert done.returncode == (0 if found["good"] else 2)
+        return dict(found)
+
     def bring_back(self, network: Network, site: str) -> None:
         """Start a killed site again and again: Flower refuses a key that still seems online."""
         end = time.monotonic() + 150
@@ -136,6 +153,9 @@ def test_registered_sites_train_others_are_refused_and_faults_cost_one_update(
     with federation.network() as network:
         for number, command in enumerate(typed(federation.commands, "flwr supernode register")):
             network.call(f"register-{number}", command)
+        assert federation.registration(fedgrain, "museum") == {
+            "subject": "registration", "good": True, "text": "the server knows this key",
+        }  # fmt: skip
         (tmp_path / "herbarium" / "hang").touch()
         nodes = {site: federation.start_site(network, site) for site in SITES}
 
@@ -143,6 +163,8 @@ def test_registered_sites_train_others_are_refused_and_faults_cost_one_update(
         (command,) = [w for w in typed(federation.commands, "flower-supernode") if "zoo" in w]
         strange = [str(tmp_path / "stranger") if word == "zoo" else word for word in command]
         port = ["--port", str(free_port())]
+        refused = federation.registration(fedgrain, "../stranger")
+        assert not refused["good"] and "supernode register" in refused["text"]
         stranger = network.start("stranger", [*strange, *port], tmp_path / "zoo")
         plain = network.start(
             "plain",

@@ -35,11 +35,11 @@ NODE_UNAVAILABLE = 5  # Flower's code of an error
 
 @dataclass
 class Traffic:
-    """Messages, seconds and bytes so far, for the benchmark: of arrays, both ways."""
+    """What the exchanges of a round cost: messages and bytes of arrays, both ways, and time."""
 
     messages: int = 0
     bytes: int = 0
-    seconds: float = 0.0
+    exchange_seconds: float = 0.0
     site_seconds: float = 0.0  # of the slowest site of each exchange, as it says
 
 
@@ -233,7 +233,7 @@ class FlowerEngine:
         times = [_seconds(reply) for reply in replies if "time" in reply.metric_records]
         self.traffic.messages += len(contents) + len(replies)
         self.traffic.bytes += sum(len(array.data) for array in arrays)
-        self.traffic.seconds += seconds
+        self.traffic.exchange_seconds += seconds
         self.traffic.site_seconds += max(times, default=0.0)
 
 

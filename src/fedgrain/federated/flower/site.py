@@ -68,7 +68,7 @@ class Site:
 
     def train(self, content: RecordDict) -> RecordDict:
         """Train every model of a message; one that fails costs itself alone."""
-        began, about = time.perf_counter(), content.config_records["about"]
+        about = content.config_records["about"]
         round_number, client = int(str(about["round"])), int(str(about["client"]))
         answer = RecordDict()
         for branch, state in unpack(content).items():
@@ -85,11 +85,11 @@ class Site:
             answer[key] = record_of(update.state)
             told = [float(samples), update.loss, float(steps)]
             answer[f"{key} told"] = MetricRecord({"update": told})
-        return _timed(answer, began)
+        return answer
 
     def evaluate(self, content: RecordDict) -> RecordDict:
         """Score models on the site's own validation images (method, section 10)."""
-        began, models = time.perf_counter(), unpack(content)
+        models = unpack(content)
         own = self.workshop.federation.clients[0].validation or NOTHING
         scores: dict[str, list[float]] = {}
         if content.config_records["about"]["what"] == "hf" and len(own):
@@ -102,8 +102,7 @@ class Site:
                 if accuracy is not None:
                     samples = rounded(below, self.rounding)
                     scores[key_of(branch)] = [accuracy, float(samples)]
-        told = MetricRecord(dict(scores))
-        return _timed(RecordDict({"scores": told}), began)
+        return RecordDict({"scores": MetricRecord(dict(scores))})
 
     def _mean_hf(self, models: Mapping[int | None, State]) -> float:
         whole = models.get(None)
@@ -115,11 +114,6 @@ class Site:
         labels = torch.from_numpy(own.labels)
         rows, _ = branch_dataset(self.workshop.federation.taxonomy, labels, branch)
         return len(rows)
-
-
-def _timed(answer: RecordDict, began: float) -> RecordDict:
-    answer["time"] = MetricRecord({"seconds": time.perf_counter() - began})
-    return answer
 
 
 def open_site(app: App, node: Mapping[str, Any], sites: Sequence[str], rounding: int = 1) -> Site:
@@ -192,11 +186,14 @@ def answered(
     settings: Mapping[str, Any],
 ) -> RecordDict:
     """Open the site and let it answer; a failure is told by its type alone, and logged here."""
+    began = time.perf_counter()
     try:
         with one_thread():
             sites = site_names(str(settings["sites"]))
             rounding = int(settings["count-rounding"])
-            return handler(open_site(App.read(package), node, sites, rounding))
+            answer = handler(open_site(App.read(package), node, sites, rounding))
+        answer["time"] = MetricRecord({"seconds": time.perf_counter() - began})
+        return answer
     except Exception as error:
         traceback.print_exc()
         return RecordDict({"failed": ConfigRecord({"fault": type(error).__name__})})
