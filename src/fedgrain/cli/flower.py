@@ -58,6 +58,13 @@ def _add_init(parts: Any) -> None:
         metavar="N",
         help="how long the server waits for all sites before it goes on (default: 600)",
     )
+    parser.add_argument(
+        "--strategy",
+        default="ours",
+        metavar="NAME",
+        help="how updates become a model: ours (default), or one of Flower's by name: FedAvgM, "
+        "FedAdam, FedYogi, FedMedian, FedTrimmedAvg, Krum",
+    )
     add_json(parser)
     parser.set_defaults(run=init)
 
@@ -144,6 +151,7 @@ def init(args: argparse.Namespace) -> None:
         args.keys,
         args.count_rounding,
         args.wait_seconds,
+        args.strategy,
     )
     write_deployment(wanted, config, args.taxonomy)
     if args.json:

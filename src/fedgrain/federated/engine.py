@@ -54,6 +54,9 @@ class Engine(Protocol):
     def train(self, tasks: Sequence[Task]) -> Iterable[tuple[Task, Update | Fault]]:
         """Train every task; outcomes come in the order of the tasks."""
 
+    def new_average(self) -> RunningAverage:
+        """Return what the updates of a round, or of a branch's round, are added to."""
+
     def validate(self, weights: State) -> float:
         """Return the validation HF of the whole model."""
 
@@ -77,6 +80,7 @@ class SequentialEngine:
         self.validate = workshop.validate
         self.validate_branch = workshop.validate_branch
         self.validate_branches = workshop.validate_branches
+        self.new_average = RunningAverage
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
         """Validate one branch after the other."""
@@ -138,7 +142,7 @@ def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> G
 
     The sum goes in the order of the tasks, the lines in the order of the clients.
     """
-    average = RunningAverage()
+    average = engine.new_average()
     told: dict[int, dict[str, Any]] = {}
     faults: dict[int, dict[str, Any]] = {}
     for task, outcome in outcomes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from fedgrain.federated.averaging import State, server_step
+from fedgrain.federated.averaging import State
 from fedgrain.federated.early_stopping import EarlyStopping
 from fedgrain.federated.engine import Engine, Gathered, Task, gather
 from fedgrain.federated.plan import Plan, Report, joining, sample
@@ -111,9 +111,8 @@ def longest_first(chosen: dict[int, list[int]], engine: Engine) -> list[int]:
 
 def _averaged(branch: BranchState, gathered: Gathered, plan: Plan, engine: Engine) -> BranchState:
     """Return the branch with the weights of its round, not yet judged."""
-    mean = gathered.average.mean(branch.weights)
-    weights, memory = server_step(
-        branch.weights, mean, branch.memory, plan.server, engine.parameters
+    weights, memory = gathered.average.step(
+        branch.weights, branch.memory, plan.server, engine.parameters
     )
     return replace(branch, weights=weights, memory=memory, rounds=branch.rounds + 1)
 

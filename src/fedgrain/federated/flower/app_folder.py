@@ -43,6 +43,7 @@ sites = {sites}
 run-folder = {run_folder}
 wait-seconds = {wait_seconds}
 count-rounding = {count_rounding}
+strategy = "{strategy}"
 """
 
 MODULE = '''\
@@ -83,6 +84,7 @@ class Operation:
     run_folder: Path
     wait_seconds: int = 600
     count_rounding: int = 1
+    strategy: str = "ours"
 
 
 def write_app(folder: Path, app: App, operation: Operation) -> None:
@@ -100,6 +102,7 @@ def write_app(folder: Path, app: App, operation: Operation) -> None:
         run_folder=json.dumps(str(operation.run_folder.absolute()), ensure_ascii=False),
         wait_seconds=operation.wait_seconds,
         count_rounding=operation.count_rounding,
+        strategy=operation.strategy,
     )
     write_text(folder / "pyproject.toml", text)
 

@@ -19,6 +19,7 @@ from fedgrain.errors import DeploymentError
 from fedgrain.experiment.config import Config
 from fedgrain.federated.flower.app_folder import IMAGE_SIZE, App, Operation, write_app
 from fedgrain.federated.flower.certificates import write_certificates, write_key_pair
+from fedgrain.federated.flower.strategies import OURS, average_by
 from fedgrain.files import write_text
 from fedgrain.taxonomy import read_csv
 
@@ -36,6 +37,7 @@ class Deployment:
     keys: bool = False
     count_rounding: int = 1
     wait_seconds: int = 600
+    strategy: str = OURS
 
     def __post_init__(self) -> None:
         for name in self.sites:
@@ -79,8 +81,13 @@ def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) 
     tree = read_csv(taxonomy) if taxonomy is not None else None
     app = App(deployed_config(config, len(wanted.sites)), tree)
     aside = wanted.folder.with_name(f".{wanted.folder.name}.{os.getpid()}.part")
+    average_by(wanted.strategy, app.config)  # refuse what does not exist before it is written
     operation = Operation(
-        wanted.sites, wanted.folder / "run", wanted.wait_seconds, wanted.count_rounding
+        wanted.sites,
+        wanted.folder / "run",
+        wanted.wait_seconds,
+        wanted.count_rounding,
+        wanted.strategy,
     )
     try:
         write_app(aside / "app", app, operation)

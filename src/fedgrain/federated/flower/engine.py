@@ -7,7 +7,7 @@ says which client it is: a site that comes back, under whatever id, is the same 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedgrain.errors import FederationError, FedgrainError
-from fedgrain.federated.averaging import State
+from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.client import Update
 from fedgrain.federated.engine import Fault, Task, checked
 from fedgrain.federated.flower.wire import (
@@ -54,10 +54,12 @@ class FlowerEngine:
         *,
         validate_at_sites: bool,
         time_limit: float | None = None,
+        new_average: Callable[[], RunningAverage] = RunningAverage,
     ) -> None:
         self.grid, self.workshop, self.client_names = grid, workshop, list(sites)
         self.parameters = workshop.parameters
         self.branch_name = workshop.federation.taxonomy.ids.__getitem__
+        self.new_average = new_average
         self.traffic = Traffic()
         self._at_sites, self._time_limit = validate_at_sites, time_limit
         self._nodes: dict[int, int] = {}  # client -> its node

@@ -32,6 +32,7 @@ from fedgrain.experiment.run import (
 from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Workshop
 from fedgrain.federated.flower.app_folder import App, site_names
 from fedgrain.federated.flower.engine import FlowerEngine, Traffic
+from fedgrain.federated.flower.strategies import average_by
 
 LOOK_SECONDS = 1.0
 
@@ -86,6 +87,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             sites,
             validate_at_sites=app.config.validation == "clients",
             time_limit=app.config.client_time_limit,
+            new_average=average_by(str(settings["strategy"]), app.config),
         )
         wait_for_sites(engine, int(settings["wait-seconds"]), app.config.min_clients)
         with disk_space(place):
@@ -95,7 +97,8 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             state = best_state(progress)
             values = result_values(app.config, prepared, workshop, progress, engine)
             trained_model(prepared, progress, state).save(place, state)
-            write_json(place.result, {**values, "sites": engine.client_names})
+            about = {"sites": sites, "strategy": settings["strategy"]}
+            write_json(place.result, {**values, **about})
         tell([f"finished: everything is in {place.path}"])
 
 
