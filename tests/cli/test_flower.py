@@ -60,6 +60,7 @@ def test_init_writes_an_app_and_keeps_secrets_beside_it(fedgrain: Run, place: Pa
     chosen = (app.config.dataset, app.config.validation, app.config.knowledge, app.config.clients)
     assert chosen == ("folder", "clients", "inferred", 2)
     assert app.config.supervision == "marginal"  # of inferred knowledge
+    assert app.config.client_time_limit == 600.0  # a site that hangs does not stop the others
     assert "count-rounding = 50" in (out / "app" / "pyproject.toml").read_text()
     secrets = [out / "certificates" / "ca.key", out / "certificates" / "server.key"]
     secrets += [out / "keys" / "museum", out / "keys" / "zoo"]
@@ -79,6 +80,7 @@ def test_init_writes_an_app_and_keeps_secrets_beside_it(fedgrain: Run, place: Pa
         (["--count-rounding", "0"], "count rounding is 0, but must be at least 1"),
         (["--host", "a b"], "host 'a b' is neither a name nor an address"),
         (["--config", "none.toml"], "none.toml: No such file or directory"),
+        (["--strategy", "FedBest"], "there is no strategy 'FedBest'; choose one of ours, FedAvgM"),
     ],
 )
 def test_bad_wishes_are_one_sentence_and_leave_nothing(

@@ -185,8 +185,10 @@ def _key(path: Path) -> Finding:
 
 def _registration(server: Server) -> Finding:
     """Join for a moment with the real program: only the server knows whom it lets in."""
+    programs = Path(sys.executable).parent  # Flower finds its own helpers by the path
+    path = os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)])
     command = [
-        shutil.which("flower-supernode") or str(Path(sys.executable).with_name("flower-supernode")),
+        shutil.which("flower-supernode", path=path) or "flower-supernode",
         "--root-certificates", str(server.certificate),
         "--auth-supernode-private-key", str(server.key),
         "--superlink", server.address, "--max-retries", "1", "--port", str(_free_port()),
@@ -196,7 +198,8 @@ def _registration(server: Server) -> Finding:
         with log.open("wb") as file:
             joined = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                env={**os.environ, "FLWR_TELEMETRY_ENABLED": "0"}, start_new_session=True,
+                env={**os.environ, "PATH": path, "FLWR_TELEMETRY_ENABLED": "0"},
+                start_new_session=True,
             )  # fmt: skip
         try:
             end = time.monotonic() + ANSWER_SECONDS

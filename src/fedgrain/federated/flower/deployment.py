@@ -23,6 +23,7 @@ from fedgrain.federated.flower.strategies import OURS, average_by
 from fedgrain.files import write_text
 from fedgrain.taxonomy import read_csv
 
+TIME_LIMIT = 600.0  # seconds a site has for an answer, where the config sets none
 SUPERLINK = "fedgrain"  # the name under which Flower's commands know our server
 
 
@@ -58,9 +59,11 @@ class Deployment:
 def deployed_config(config: Config, sites: int) -> Config:
     """Return the config of a deployment: complete, and for real sites with their own images.
 
-    A server without images leaves validation to the sites; knowledge is the sites' own matter.
+    A server without images leaves validation to the sites; knowledge is the sites' own matter. A
+    site that hangs must not hold up the others for ever.
     """
-    changes: dict[str, object] = {"clients": sites}
+    limit = config.client_time_limit or TIME_LIMIT
+    changes: dict[str, object] = {"clients": sites, "client_time_limit": limit}
     if config.dataset == "folder":
         size = config.image_size or IMAGE_SIZE
         changes |= {"partition": "manifest", "knowledge": "inferred", "validation": "clients"}
