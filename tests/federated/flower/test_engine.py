@@ -232,6 +232,14 @@ def _wrong(content: RecordDict) -> None:
     content["whole told"] = MetricRecord({"update": [1.0]})
 
 
+def _heavy(content: RecordDict) -> None:
+    content["whole told"] = MetricRecord({"update": [1e6, 0.1, 1.0]})
+
+
+def _endless(content: RecordDict) -> None:
+    content["whole told"] = MetricRecord({"update": [float("inf"), 0.1, 1.0]})
+
+
 def _halves(content: RecordDict) -> None:
     state = state_of(content.array_records["whole"])
     content["whole"] = record_of({n: v.half() for n, v in state.items()})
@@ -244,6 +252,8 @@ def _halves(content: RecordDict) -> None:
         (_without, "its update holds other weights than it was sent"),
         (_empty, "its answer cannot be read (KeyError)"),
         (_wrong, "its answer cannot be read (ValueError)"),
+        (_heavy, "its update is of 1000000 samples, but it told 4; if its data has changed"),
+        (_endless, "its answer cannot be read (OverflowError)"),
         (_halves, "its update has"),
     ],
 )
@@ -260,6 +270,23 @@ def test_a_bad_answer_costs_its_own_update_alone(
     assert isinstance(found[0][1], Update) and isinstance(found[2][1], Update)
     fault = found[1][1]
     assert isinstance(fault, Fault) and fault.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("score", [[float("nan"), 3.0], [0.5], [0.5, -1.0], [2.0, 9.0], None])
+def test_a_score_that_is_none_does_not_count(score: list[float] | None) -> None:
+    everything = whole(client_validation=VALIDATION)
+    good, bad, other = sites_of(everything)
+
+    def answer(message: Message) -> RecordDict:
+        if message.metadata.message_type != "evaluate":
+            return at(bad)(message)
+        return RecordDict({"scores": MetricRecord({"hf": score})} if score else {})
+
+    engine = engine_over(Wire({10: at(good), 11: answer, 12: at(other)}), everything, at_sites=True)
+    weights = engine.workshop.initial
+    expected = [(site.workshop.validate(weights), n) for site, n in ((good, 2), (other, 4))]
+    mean = sum(hf * count for hf, count in expected) / 6
+    assert engine.validate(weights) == pytest.approx(mean)
 
 
 def test_a_silent_site_is_left_alone_until_it_shows_life() -> None:

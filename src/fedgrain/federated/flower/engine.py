@@ -6,6 +6,7 @@ says which client it is: a site that comes back, under whatever id, is the same 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from fedgrain.federated.flower.wire import (
 from fedgrain.federated.workshop import Workshop
 
 POLL_SECONDS = 0.2
-NODE_UNAVAILABLE = 5  # Flower's code of an error
+GONE = (3, 4, 5)  # Flower's codes: the message, its answer or the node is not there any more
 
 
 @dataclass
@@ -133,7 +134,8 @@ class FlowerEngine:
         number = tasks[0].round if tasks else 0
         answers = self._ask_sites(work, "train", round=number)
         for task in tasks:
-            yield task, _outcome(task, answers[task.client])
+            told = self.samples(task.client, task.branch)
+            yield task, _outcome(task, answers[task.client], told)
 
     # validation
 
@@ -173,9 +175,10 @@ class FlowerEngine:
         work = dict.fromkeys(sorted(self._nodes), models)
         found = []
         for answer in self._ask_sites(work, "evaluate", what=what).values():
-            if not isinstance(answer, Fault):
-                scores = answer.content.metric_records["scores"]
-                found.append({key: _pair(value) for key, value in scores.items()})
+            if isinstance(answer, Message):
+                scores: Mapping[str, Any] = answer.content.metric_records.get("scores", {})
+                pairs = {key: _score(value) for key, value in scores.items()}
+                found.append({key: pair for key, pair in pairs.items() if pair is not None})
         return found
 
     # messages
@@ -202,15 +205,18 @@ class FlowerEngine:
         answers: dict[int, Message | Fault] = dict.fromkeys(nodes, Fault("it is not connected"))
         late = Fault(f"it did not answer within {limit or 0:g} seconds")
         answers.update(dict.fromkeys(waiting.values(), late))
+        gone: list[int] = []
         while waiting and (limit is None or time.monotonic() < began + limit):
             for reply in self.grid.pull_messages(list(waiting)):
                 node = waiting.pop(reply.metadata.reply_to_message_id)
                 answers[node] = _fault(reply) or reply
+                if reply.has_error() and reply.error.code in GONE:
+                    gone.append(node)
             if waiting:
                 time.sleep(POLL_SECONDS)
         self._count(contents, answers, time.monotonic() - began)
-        if waiting:
-            self._leave_out(waiting.values())
+        if waiting or gone:
+            self._leave_out([*waiting.values(), *gone])
         return answers
 
     def _leave_out(self, nodes: Collection[int]) -> None:
@@ -243,13 +249,16 @@ def _fault(reply: Message) -> Fault | None:
     if not reply.has_error():
         failed = reply.content.config_records.get("failed")
         return Fault(f"{failed['fault']!s} (see its log)") if failed else None
-    if reply.error.code == NODE_UNAVAILABLE:
+    if reply.error.code in GONE:
         return Fault("it has left")
     return Fault(f"it failed (Flower's code {reply.error.code}; see its log)")
 
 
-def _outcome(task: Task, answer: Message | Fault) -> Update | Fault:
-    """Read one task's update out of a site's answer; what cannot be read is a fault."""
+def _outcome(task: Task, answer: Message | Fault, told: int) -> Update | Fault:
+    """Read one task's update out of a site's answer; what cannot be read is a fault.
+
+    Its weight is the count the site told when it connected: no update can weigh more later.
+    """
     if isinstance(answer, Fault):
         return answer
     key = key_of(task.branch)
@@ -261,6 +270,11 @@ def _outcome(task: Task, answer: Message | Fault) -> Update | Fault:
         update = Update(state_of(content.array_records[key]), int(samples), loss, int(steps))
     except Exception as error:  # whatever a site sends, it costs its own update alone
         return Fault(f"its answer cannot be read ({type(error).__name__})")
+    if update.samples != told:
+        return Fault(
+            f"its update is of {update.samples} samples, but it told {told}; "
+            "if its data has changed, start it again"
+        )
     return checked(task, update)
 
 
@@ -274,9 +288,13 @@ def _numbers(values: Any) -> tuple[float, float, float]:
     return first, second, third
 
 
-def _pair(values: Any) -> tuple[float, float]:
-    mean, samples = (float(value) for value in values)
-    return mean, samples
+def _score(values: Any) -> tuple[float, float] | None:
+    """Read (mean, samples); None if a site sent something that is no score."""
+    try:
+        mean, samples = (float(value) for value in values)
+    except (TypeError, ValueError):
+        return None
+    return (mean, samples) if 0 <= mean <= 1 and 0 <= samples < math.inf else None
 
 
 def _weighted(pairs: Sequence[tuple[float, float]]) -> float | None:

@@ -92,6 +92,7 @@ def counts_of(content: RecordDict) -> Counts:
             assert isinstance(row, list)
             branches[branch], *marks = (int(value) for value in row)
             children[branch] = marks
+        assert min(whole, *branches.values()) >= 0
         return Counts(str(content.config_records["about"]["site"]), whole, branches, children)
     except (KeyError, TypeError, ValueError, AssertionError) as error:
         raise DeploymentError(f"its counts cannot be read ({type(error).__name__})") from None
