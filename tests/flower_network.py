@@ -67,6 +67,22 @@ def processes_with(marker: str) -> list[int]:
     return found
 
 
+def nothing_left(marker: str, seconds: float = 30) -> None:
+    """Wait until no process with this text in its environment is left, or say which are."""
+    end = time.monotonic() + seconds
+    while left := processes_with(marker):
+        told = [command_of(process) for process in left]
+        assert time.monotonic() < end, f"left behind: {told}"
+        time.sleep(0.2)
+
+
+def command_of(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ").strip()
+    except OSError:
+        return ""
+
+
 class Network:
     """A SuperLink and its SuperNodes; leaving the context ends all of them."""
 
@@ -90,6 +106,7 @@ class Network:
         self.environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")},
             "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_HOME": str(self.home),
             "PYTHONPATH": str(TESTS),
             "OMP_NUM_THREADS": "1",

@@ -68,7 +68,9 @@ def test_init_writes_an_app_and_keeps_secrets_beside_it(fedgrain: Run, place: Pa
     in_app = [path for path in (out / "app").rglob("*") if path.is_file()]
     assert not any(b"PRIVATE KEY" in path.read_bytes() for path in in_app)
     commands = (out / "COMMANDS.md").read_text()
-    assert commands.count("export FLWR_TELEMETRY_ENABLED=0") == 3  # the server and two sites
+    assert (
+        commands.count("export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1") == 3
+    )  # the server and two sites
     assert "--superlink 10.1.2.3:8000" in commands and "--host 0.0.0.0" in commands
 
 

@@ -19,7 +19,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgra
 from PIL import Image
 
 from fedgrain.federated.flower.certificates import write_key_pair
-from flower_network import TESTS, Network, Started, free_port, processes_with, wait_until
+from flower_network import TESTS, Network, Started, free_port, nothing_left, wait_until
 
 SITES = ("museum", "zoo", "herbarium")
 TREE = "parent,child\nr,a\nr,b\nr,c\na,a1\na,a2\na,a3\nb,b1\nb,b2\n"
@@ -190,7 +190,7 @@ def test_registered_sites_train_others_are_refused_and_faults_cost_one_update(
             connection = http.client.HTTPConnection("127.0.0.1", network.port, timeout=10)
             connection.request("GET", "/")
             connection.getresponse()
-    wait_until(lambda: not processes_with(f"FLWR_HOME={network.home}"), "all ended", 15)
+    nothing_left(f"FLWR_HOME={network.home}")
 
     first, *others = federation.lines()
     assert taking_part(first) == {"museum", "zoo"}

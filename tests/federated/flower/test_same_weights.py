@@ -20,7 +20,7 @@ from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvgState
 from fedgrain.federated.fedbdft import FedBdftState
 from fedgrain.federated.flower.app_folder import App, Operation, write_app
-from flower_network import Network, processes_with, wait_until
+from flower_network import Network, command_of, nothing_left, processes_with, wait_until
 
 CONFIG = Config(
     dataset="own_parts:few_glyphs",
@@ -43,6 +43,10 @@ def as_bytes(state: State) -> dict[str, bytes]:
     return {name: value.contiguous().numpy().tobytes() for name, value in state.items()}
 
 
+def ended(processes: list[int]) -> set[int]:
+    return {process for process in processes if not Path(f"/proc/{process}").exists()}
+
+
 def after_three_rounds(path: Path) -> bool:
     try:
         state = load_progress(path).state
@@ -63,7 +67,7 @@ def test_three_rounds_and_a_cycle_are_byte_equal_though_the_server_is_killed(
         first = network.run(tmp_path / "app", "first")
         wait_until(lambda: after_three_rounds(state), "three rounds")
         for process in processes_with(f"FLWR_HOME={network.home}"):
-            if b"flwr-serverapp" in Path(f"/proc/{process}/cmdline").read_bytes():
+            if "flwr-serverapp" in command_of(process):
                 os.kill(process, signal.SIGKILL)
         shutil.copy(state, tmp_path / "rounds.safetensors")
         assert not (tmp_path / "run" / "result.json").exists()
@@ -72,13 +76,10 @@ def test_three_rounds_and_a_cycle_are_byte_equal_though_the_server_is_killed(
         result = tmp_path / "run" / "result.json"
         wait_until(result.exists, "the resumed run ends")
         assert "finished" not in first.text()
-        environments = [
-            Path(f"/proc/{process}/environ").read_bytes()
-            for process in processes_with(f"FLWR_HOME={network.home}")
-        ]
-        assert len(environments) >= 4  # the SuperLink, three SuperNodes, and what they started
-        assert all(b"FLWR_TELEMETRY_ENABLED=0" in environment for environment in environments)
-    wait_until(lambda: not processes_with(f"FLWR_HOME={network.home}"), "all ended", 15)
+        started = processes_with(f"FLWR_HOME={network.home}")
+        assert len(started) >= 4  # the SuperLink, three SuperNodes, and what they started
+        assert set(started) <= {*processes_with("FLWR_TELEMETRY_ENABLED=0"), *ended(started)}
+    nothing_left(f"FLWR_HOME={network.home}")
 
     run(replace(CONFIG, algorithm="fedavg"), tmp_path / "fedavg", workers=1)
     here = run(CONFIG, tmp_path / "fedbdft", workers=1)

@@ -13,7 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedgrain.federated.flower.server import serve
 from fedgrain.federated.flower.site import Site, answered
 
-os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
+os.environ.update(FLWR_TELEMETRY_ENABLED="0", FLWR_DISABLE_UPDATE_CHECK="1")
 
 
 def server_app(package: Path) -> ServerApp:

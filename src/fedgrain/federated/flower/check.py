@@ -35,6 +35,7 @@ LEAVES = (
     "the name of the site, and of the type of an error if one happens",
 )
 STAYS = "images, the label of any image, names of files, and what your labellers know"
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 
 
@@ -198,7 +199,7 @@ def _registration(server: Server) -> Finding:
         with log.open("wb") as file:
             joined = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                env={**os.environ, "PATH": path, "FLWR_TELEMETRY_ENABLED": "0"},
+                env={**os.environ, "PATH": path, **QUIET},
                 start_new_session=True,
             )  # fmt: skip
         try:

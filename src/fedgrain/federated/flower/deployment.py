@@ -158,7 +158,7 @@ def site_command(
 def commands(wanted: Deployment, *, real: bool) -> str:
     """Return every command to type, for the server and for each site."""
     folder = wanted.folder.absolute()
-    quiet = "export FLWR_TELEMETRY_ENABLED=0"
+    quiet = "export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1"
     registers = "\n".join(shlex.join(register_command(wanted, site)) for site in wanted.sites)
     keys = (
         "The key pairs are in `keys`: give each site its private key over a safe way, then delete "
@@ -169,8 +169,8 @@ def commands(wanted: Deployment, *, real: bool) -> str:
     )
     parts = [
         "# Start this federation",
-        "On every machine: `pip install 'fedgrain[flower]'`. Telemetry of Flower is on unless "
-        "`FLWR_TELEMETRY_ENABLED=0` is set, as below.",
+        "On every machine: `pip install 'fedgrain[flower]'`. Flower reports usage and asks for "
+        "updates unless the first line of each block below is typed.",
         "## The server",
         _block(quiet, f"export FLWR_HOME={shlex.quote(str(folder / 'home'))}",
                shlex.join(server_command(wanted))),
