@@ -47,3 +47,7 @@ class StudyError(FedgrainError):
 
 class ReportError(FedgrainError):
     """A folder has nothing to report on, or a tracker cannot be used."""
+
+
+class DeploymentError(FedgrainError):
+    """An app folder, a certificate, a key or a site is not ready for a run across machines."""

@@ -8,10 +8,20 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from fedgrain import __version__
-from fedgrain.cli import data, knowledge, predict, report, run, study, table, taxonomy
+from fedgrain.cli import (
+    data,
+    flower,
+    knowledge,
+    predict,
+    report,
+    run,
+    study,
+    table,
+    taxonomy,
+)
 from fedgrain.errors import FedgrainError
 
-COMMANDS = (taxonomy, knowledge, data, run, predict, study, table, report)
+COMMANDS = (taxonomy, knowledge, data, run, predict, study, table, report, flower)
 
 
 class Parser(argparse.ArgumentParser):

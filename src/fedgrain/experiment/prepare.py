@@ -77,6 +77,11 @@ def prepare(config: Config) -> Prepared:
     data = load_images(config)
     if config.zero_shot:
         data = hide_unseen(data, config.seed)
+    return prepare_from(config, data)
+
+
+def prepare_from(config: Config, data: LabelledImages) -> Prepared:
+    """Deal out data that is loaded already; the config is complete."""
     if not data.split_counts.get("train"):
         raise ConfigError(f"data set {config.dataset} has no training images; add some")
     taxonomy = coarse_taxonomy(config, data)

@@ -14,7 +14,7 @@ from fedgrain.experiment.config import Config
 from fedgrain.experiment.prepare import Prepared
 from fedgrain.experiment.trained import Prediction, TrainedModel
 from fedgrain.experiment.zero_shot import seen_and_unseen_hf
-from fedgrain.federated import Workshop
+from fedgrain.federated import Engine, Workshop
 from fedgrain.federated.fedbdft import FedBdftState
 from fedgrain.metrics import Summary, cut_back, numbers_in, summarise
 
@@ -88,9 +88,13 @@ class Result:
 
 
 def result_values(
-    config: Config, prepared: Prepared, workshop: Workshop, progress: Progress
+    config: Config,
+    prepared: Prepared,
+    workshop: Workshop,
+    progress: Progress,
+    engine: Engine | None = None,
 ) -> dict[str, Any]:
-    """Test the best weights and gather ``result.json``."""
+    """Test the best weights and gather ``result.json``; validation is the engine's, if given."""
     state, federation = progress.state, prepared.federation
     tested, split = prepared.test, "test"
     if not len(tested) and federation.validation is not None:
@@ -98,7 +102,7 @@ def result_values(
     untrained: list[str] = []
     if isinstance(state, FedBdftState):
         best = {number: branch.best for number, branch in state.branches.items()}
-        validation_hf = workshop.validate_branches(best)
+        validation_hf = (engine or workshop).validate_branches(best)
         leaves = workshop.predict_leaves_by_branches(best, tested)
         rounds, cycles = progress.first_stage_rounds, state.cycle
         ids = federation.taxonomy.ids

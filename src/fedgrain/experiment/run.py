@@ -77,13 +77,13 @@ def run(
         workshop = Workshop(prepared.federation, prepared.model, prepared.plan, device)
         if config.algorithm == "fedbdft":
             _ = workshop.branch_nets  # a net that cannot be decoupled is refused now, not later
-        with _disk_space(place):
+        with disk_space(place):
             if place:
                 place.claim(config)
             with engine_of(workshop, processes, config.client_time_limit) as engine:
-                progress = _train(prepared, workshop, engine, place, callbacks)
-            state = _best_state(progress)
-            model = _trained_model(prepared, progress, state)
+                progress = train_rounds(prepared, workshop, engine, place, callbacks)
+            state = best_state(progress)
+            model = trained_model(prepared, progress, state)
             values = result_values(config, prepared, workshop, progress)
             if place:
                 model.save(place, state)
@@ -119,7 +119,7 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _disk_space(place: RunFolder | None) -> Iterator[None]:
+def disk_space(place: RunFolder | None) -> Iterator[None]:
     """Say what to do when the disk is full; every file is then as the last whole round left it."""
     try:
         yield
@@ -171,7 +171,7 @@ def engine_of(workshop: Workshop, workers: int, time_limit: float | None) -> Ite
         yield engine
 
 
-def _train(
+def train_rounds(
     prepared: Prepared,
     workshop: Workshop,
     engine: Engine,
@@ -228,7 +228,7 @@ def _decoupled(
     return replace(progress, state=branches, first_stage_rounds=state.round)
 
 
-def _best_state(progress: Progress) -> State:
+def best_state(progress: Progress) -> State:
     """Return the best weights under the names the model gives them."""
     state = progress.state
     if not isinstance(state, FedBdftState):
@@ -240,7 +240,8 @@ def _best_state(progress: Progress) -> State:
     }
 
 
-def _trained_model(prepared: Prepared, progress: Progress, state: State) -> TrainedModel:
+def trained_model(prepared: Prepared, progress: Progress, state: State) -> TrainedModel:
+    """Return the model of the best weights, on the CPU."""
     federation, names = prepared.federation, prepared.model
     branches = isinstance(progress.state, FedBdftState)
     shape = federation.source.shape

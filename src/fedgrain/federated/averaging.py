@@ -41,6 +41,16 @@ class RunningAverage:
             for name, value in server.items()
         }
 
+    def step(
+        self,
+        server: State,
+        memory: State,
+        settings: ServerSettings,
+        parameters: AbstractSet[str],
+    ) -> tuple[State, State]:
+        """Return the server's weights after the round, and what its optimiser remembers."""
+        return server_step(server, self.mean(server), memory, settings, parameters)
+
 
 SERVER_OPTIMIZERS = ("none", "sgd", "adam", "adagrad")
 

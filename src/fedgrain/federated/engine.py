@@ -56,11 +56,14 @@ class Engine(Protocol):
     def train(self, tasks: Sequence[Task]) -> Iterable[tuple[Task, Update | Fault]]:
         """Train every task; outcomes come in the order of the tasks."""
 
+    def new_average(self) -> RunningAverage:
+        """Return what the updates of a round, or of a branch's round, are added to."""
+
     def validate(self, weights: State) -> float:
         """Return the validation HF of the whole model."""
 
-    def validate_branch(self, branch: int, weights: State) -> float | None:
-        """Return a branch's accuracy over the validation samples below it, None without any."""
+    def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
+        """Return each branch's accuracy over the validation samples below it, None without any."""
 
     def validate_branches(self, weights: Mapping[int, State]) -> float:
         """Return the validation HF of the decoupled model."""
@@ -79,6 +82,11 @@ class SequentialEngine:
         self.validate = workshop.validate
         self.validate_branch = workshop.validate_branch
         self.validate_branches = workshop.validate_branches
+        self.new_average = RunningAverage
+
+    def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
+        """Validate one branch after the other."""
+        return {branch: self.validate_branch(branch, state) for branch, state in weights.items()}
 
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
         """Train one task after the other; a client that fails loses its own update alone."""
@@ -137,7 +145,7 @@ def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> G
 
     The sum goes in the order of the tasks, the lines in the order of the clients.
     """
-    average = RunningAverage()
+    average = engine.new_average()
     told: dict[int, dict[str, Any]] = {}
     faults: dict[int, dict[str, Any]] = {}
     for task, outcome in outcomes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedgrain.errors import FederationError
-from fedgrain.federated.averaging import State, server_step
+from fedgrain.federated.averaging import State
 from fedgrain.federated.early_stopping import EarlyStopping
 from fedgrain.federated.engine import Engine, Gathered, Task, gather
 from fedgrain.federated.plan import Plan, Report, joining, sample
@@ -47,8 +47,9 @@ def apply(state: FedAvgState, plan: Plan, engine: Engine) -> tuple[FedAvgState, 
     tasks = [Task(number, client, state.weights) for client in chosen]
     gathered = gather(engine.train(tasks), engine)
     _check(number, gathered, len(eligible), plan)
-    mean = gathered.average.mean(state.weights)
-    weights, memory = server_step(state.weights, mean, state.memory, plan.server, engine.parameters)
+    weights, memory = gathered.average.step(
+        state.weights, state.memory, plan.server, engine.parameters
+    )
     score = engine.validate(weights)
     stopping = state.stopping.after(score)
     best = weights if stopping.improved else state.best

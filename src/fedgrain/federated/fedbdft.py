@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from fedgrain.federated.averaging import State, server_step
+from fedgrain.federated.averaging import State
 from fedgrain.federated.early_stopping import EarlyStopping
 from fedgrain.federated.engine import Engine, Gathered, Task, gather
 from fedgrain.federated.plan import Plan, Report, joining, sample
@@ -39,8 +39,9 @@ class FedBdftState:
 def init(decoupled: dict[int, State], plan: Plan, engine: Engine) -> FedBdftState:
     """Start from the decoupled weights, whose own accuracy is the first to beat."""
     branches = {}
+    accuracies = engine.branch_accuracies(decoupled)
     for branch, weights in decoupled.items():
-        accuracy = engine.validate_branch(branch, weights)
+        accuracy = accuracies[branch]
         stopping = plan.stopping if accuracy is None else plan.stopping.after(accuracy)
         branches[branch] = BranchState(weights, {}, weights, stopping)
     return FedBdftState(0, branches)
@@ -82,16 +83,22 @@ def apply(state: FedBdftState, plan: Plan, engine: Engine) -> tuple[FedBdftState
         for e in longest_first(chosen, engine)
         for client in chosen[e]
     ]
-    branches, told, faults = dict(state.branches), {}, []
+    averaged, clients, faults = {}, {}, []
     for e, outcomes in groupby(engine.train(tasks), key=_branch_of):
         gathered, name = gather(outcomes, engine), engine.branch_name(e)
         faults += [{**fault, "branch": name} for fault in gathered.faults]
         if len(gathered.clients) < plan.min_clients:
             continue  # the branch keeps its weights until the next cycle
-        branches[e], accuracy = _averaged(e, branches[e], gathered, plan, engine)
-        told[e] = {"branch": name, "accuracy": accuracy, "clients": gathered.clients}
+        averaged[e] = _averaged(state.branches[e], gathered, plan, engine)
+        clients[e] = gathered.clients
+    accuracies = engine.branch_accuracies({e: branch.weights for e, branch in averaged.items()})
+    judged = {e: _judged(averaged[e], accuracies[e]) for e in averaged}
+    branches = {**state.branches, **judged}
     score = engine.validate_branches({e: branch.best for e, branch in branches.items()})
-    in_order = [told[e] for e in sorted(told)]
+    in_order = [
+        {"branch": engine.branch_name(e), "accuracy": accuracies[e], "clients": clients[e]}
+        for e in sorted(averaged)
+    ]
     return FedBdftState(number, branches), Report("fedbdft", number, score, [], faults, in_order)
 
 
@@ -102,21 +109,21 @@ def longest_first(chosen: dict[int, list[int]], engine: Engine) -> list[int]:
     )
 
 
-def _averaged(
-    e: int, branch: BranchState, gathered: Gathered, plan: Plan, engine: Engine
-) -> tuple[BranchState, float | None]:
-    """Return the branch after its round, and its validation accuracy."""
-    mean = gathered.average.mean(branch.weights)
-    weights, memory = server_step(
-        branch.weights, mean, branch.memory, plan.server, engine.parameters
+def _averaged(branch: BranchState, gathered: Gathered, plan: Plan, engine: Engine) -> BranchState:
+    """Return the branch with the weights of its round, not yet judged."""
+    weights, memory = gathered.average.step(
+        branch.weights, branch.memory, plan.server, engine.parameters
     )
-    trained = replace(branch, weights=weights, memory=memory, rounds=branch.rounds + 1)
-    accuracy = engine.validate_branch(e, weights)
+    return replace(branch, weights=weights, memory=memory, rounds=branch.rounds + 1)
+
+
+def _judged(branch: BranchState, accuracy: float | None) -> BranchState:
+    """Return the branch with its new weights as the best, if they are."""
     if accuracy is None:  # nothing to judge by: keep training to the last cycle
-        return replace(trained, best=weights), None
+        return replace(branch, best=branch.weights)
     stopping = branch.stopping.after(accuracy)
-    best = weights if stopping.improved else branch.best
-    return replace(trained, stopping=stopping, best=best), accuracy
+    best = branch.weights if stopping.improved else branch.best
+    return replace(branch, stopping=stopping, best=best)
 
 
 def _branch_of(outcome: tuple[Task, object]) -> int:

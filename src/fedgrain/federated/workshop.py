@@ -77,9 +77,21 @@ class Workshop:
 
     # training
 
-    def train(self, round_number: int, client: int, weights: State, branch: int | None) -> Update:
-        """Train one client from the given weights; the result depends on the arguments alone."""
-        seed, numbers = self.plan.seed, (round_number, client)
+    def train(
+        self,
+        round_number: int,
+        client: int,
+        weights: State,
+        branch: int | None,
+        *,
+        drawn_as: int | None = None,
+    ) -> Update:
+        """Train one client from the given weights; the result depends on the arguments alone.
+
+        A site that holds its own data alone is client 0 of its workshop, but draws its random
+        numbers as the client it is in the whole federation.
+        """
+        seed, numbers = self.plan.seed, (round_number, client if drawn_as is None else drawn_as)
         loss: Loss
         if branch is None:
             loss = self.supervised(client).loss

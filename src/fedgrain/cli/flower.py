@@ -1,0 +1,170 @@
+"""``fedgrain flower``: prepare a federation across machines, and check a site before it joins."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fedgrain.cli.arguments import add_json, print_json
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "flower",
+        help="train across machines, on Flower",
+        description="Prepare a federation across machines, on Flower (see docs/deploy.md).",
+    )
+    parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_init(parts)
+    _add_check(parts)
+
+
+def _add_init(parts: Any) -> None:
+    parser = parts.add_parser(
+        "init",
+        help="write the folder from which a federation is started",
+        description="Write a folder with the Flower app, a certificate authority, the server's "
+        "certificate, and COMMANDS.md: what to type on each machine.",
+        epilog="Example: fedgrain flower init federation --taxonomy tree.csv --host 10.0.0.5 "
+        "--site museum --site zoo --site herbarium --keys",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder")
+    parser.add_argument(
+        "--taxonomy", type=Path, metavar="CSV", help="the tree all sites label by: parent,child"
+    )
+    parser.add_argument("--config", type=Path, metavar="TOML", help="settings as of fedgrain run")
+    parser.add_argument(
+        "--site", action="append", default=[], metavar="NAME", dest="sites", help="once per site"
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="name or address by which sites reach the server"
+    )
+    parser.add_argument("--port", type=int, default=8000, help="of the server (default: 8000)")
+    parser.add_argument("--keys", action="store_true", help="make a key pair for every site")
+    parser.add_argument(
+        "--count-rounding",
+        type=int,
+        default=1,
+        metavar="N",
+        help="sites tell counts rounded to multiples of N: exact counts per branch tell the "
+        "server a site's label histogram (default: 1, exact)",
+    )
+    parser.add_argument(
+        "--wait-seconds",
+        type=int,
+        default=600,
+        metavar="N",
+        help="how long the server waits for all sites before it goes on (default: 600)",
+    )
+    parser.add_argument(
+        "--strategy",
+        default="ours",
+        metavar="NAME",
+        help="how updates become a model: ours (default), or one of Flower's by name: FedAvgM, "
+        "FedAdam, FedYogi, FedMedian, FedTrimmedAvg, Krum",
+    )
+    add_json(parser)
+    parser.set_defaults(run=init)
+
+
+def _add_check(parts: Any) -> None:
+    parser = parts.add_parser(
+        "check",
+        help="check a site before it joins",
+        description="Check a site before it joins: its labels against the taxonomy, counts per "
+        "depth and branch, the connection, certificate and key, and what will leave the site.",
+        epilog="Example: fedgrain flower check --app app --images images.csv --site museum "
+        "--server 10.0.0.5:8000 --certificate ca.crt --key museum",
+    )
+    parser.add_argument("--app", type=Path, required=True, metavar="DIR", help="the server's app")
+    parser.add_argument(
+        "--images", type=Path, required=True, metavar="CSV", help="the site's manifest"
+    )
+    parser.add_argument("--site", default="site", metavar="NAME", help="the site's name")
+    parser.add_argument("--knowledge", metavar="JSON", help="what the site knows, if not inferred")
+    parser.add_argument("--count-rounding", type=int, default=1, metavar="N", help="as the app's")
+    parser.add_argument("--server", metavar="HOST:PORT", help="also check the connection")
+    parser.add_argument("--certificate", type=Path, metavar="FILE", help="the server's ca.crt")
+    parser.add_argument("--key", type=Path, metavar="FILE", help="the site's private key")
+    add_json(parser)
+    parser.set_defaults(run=check)
+
+
+def check(args: argparse.Namespace) -> None:
+    """Check, print every finding, and fail if one is bad."""
+    from fedgrain.errors import DeploymentError
+
+    _need_flower()
+    from fedgrain.federated.flower.check import STAYS, Server, check_server, check_site, leaving
+
+    if args.count_rounding < 1:
+        raise DeploymentError(f"--count-rounding is {args.count_rounding}, but must be at least 1")
+    if (args.server is None) != (args.certificate is None):
+        raise DeploymentError("--server and --certificate belong together; give both or none")
+    findings, counted = check_site(
+        args.app, args.images, args.site, args.knowledge, args.count_rounding
+    )
+    if args.server is not None:
+        findings += check_server(Server(args.server, args.certificate, args.key))
+    leaves = leaving(args.count_rounding)
+    if args.json:
+        told = {"findings": [vars(finding) for finding in findings], "counted": counted}
+        print_json({**told, "leaves": leaves, "stays": STAYS})
+    else:
+        _print_findings(findings, counted)
+        print("what will leave the site:")
+        print("\n".join(f"  - {line}" for line in leaves))
+        print(f"what never leaves it: {STAYS}")
+    bad = sum(not finding.good for finding in findings)
+    if bad:
+        raise DeploymentError(f"{bad} of {len(findings)} findings are to be put right")
+
+
+def _print_findings(findings: list[Any], counted: dict[str, Any]) -> None:
+    for finding in findings:
+        print(f"{'good' if finding.good else 'BAD '}  {finding.subject}: {finding.text}")
+    if "per_depth" in counted:
+        depths = ", ".join(f"{depth}: {count}" for depth, count in counted["per_depth"].items())
+        print(f"labels per depth  {depths}")
+    if "told" in counted:
+        branches = counted["told"]["per_branch"].items()
+        print(f"samples that enter the loss  {counted['told']['samples']}")
+        print("samples per branch  " + ", ".join(f"{name}: {count}" for name, count in branches))
+
+
+def init(args: argparse.Namespace) -> None:
+    """Write the folder and say what is next."""
+    from fedgrain.experiment.config import Config, read_config
+
+    _need_flower()
+    from fedgrain.federated.flower.deployment import Deployment, write_deployment
+
+    given: dict[str, Any] = {"dataset": "folder"} if args.taxonomy is not None else {}
+    config = Config(**given) if args.config is None else read_config(args.config, on_top=given)
+    wanted = Deployment(
+        args.folder,
+        args.sites,
+        args.host,
+        args.port,
+        args.keys,
+        args.count_rounding,
+        args.wait_seconds,
+        args.strategy,
+    )
+    write_deployment(wanted, config, args.taxonomy)
+    if args.json:
+        print_json({"folder": str(args.folder.absolute()), "sites": args.sites})
+        return
+    print(f"everything is in {args.folder}; what to type on each machine: COMMANDS.md there")
+
+
+def _need_flower() -> None:
+    """Say how to install the extra where it is missing."""
+    from importlib.util import find_spec
+
+    from fedgrain.errors import DeploymentError
+
+    if find_spec("flwr") is None or find_spec("cryptography") is None:
+        raise DeploymentError("this needs Flower; install it with: pip install 'fedgrain[flower]'")

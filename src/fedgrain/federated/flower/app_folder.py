@@ -1,0 +1,115 @@
+"""The Flower app: what ``flwr run`` packs and sends to the server's process and to every site."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedgrain.errors import DeploymentError
+from fedgrain.experiment.config import Config, read_config
+from fedgrain.files import write_text
+from fedgrain.taxonomy import Taxonomy, read_json, write_json
+
+PACKAGE = "fedgrain_app"
+IMAGE_SIZE = 64  # of users' folders, where the config sets none
+
+PYPROJECT = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "fedgrain-app"
+version = "1.0.0"
+description = "A federation of fedgrain; install fedgrain itself on every machine"
+license = "Apache-2.0"
+dependencies = []
+
+[tool.hatch.build.targets.wheel]
+packages = ["{package}"]
+
+[tool.flwr.app]
+publisher = "fedgrain"
+
+[tool.flwr.app.components]
+serverapp = "{package}.server_app:app"
+clientapp = "{package}.client_app:app"
+
+# only what stands here can be set with: flwr run APP NAME -c 'KEY=VALUE'
+[tool.flwr.app.config]
+sites = {sites}
+run-folder = {run_folder}
+wait-seconds = {wait_seconds}
+count-rounding = {count_rounding}
+strategy = "{strategy}"
+"""
+
+MODULE = '''\
+"""Made by ``fedgrain flower init``."""
+
+from pathlib import Path
+
+from fedgrain.federated.flower.apps import {side}_app
+
+app = {side}_app(Path(__file__).parent)
+'''
+
+
+@dataclass(frozen=True, eq=False)
+class App:
+    """What the app holds: the complete config, and the taxonomy of the sites' own images."""
+
+    config: Config
+    taxonomy: Taxonomy | None  # None for a benchmark, which brings its own
+
+    @property
+    def image_size(self) -> int:
+        """Side of the images in pixels."""
+        return self.config.image_size or IMAGE_SIZE
+
+    @classmethod
+    def read(cls, package: Path) -> App:
+        """Read what :func:`write_app` wrote."""
+        config, tree = read_config(package / "config.toml").complete(), package / "taxonomy.json"
+        return cls(config, read_json(tree) if tree.exists() else None)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """How the server's process works, besides the config."""
+
+    sites: Sequence[str]
+    run_folder: Path
+    wait_seconds: int = 600
+    count_rounding: int = 1
+    strategy: str = "ours"
+
+
+def write_app(folder: Path, app: App, operation: Operation) -> None:
+    """Write the app; the folder holds nothing that may not go to every site."""
+    package = folder / PACKAGE
+    write_text(package / "__init__.py", '"""Made by ``fedgrain flower init``."""\n')
+    for side in ("server", "client"):
+        write_text(package / f"{side}_app.py", MODULE.format(side=side))
+    write_text(package / "config.toml", app.config.toml())
+    if app.taxonomy is not None:
+        write_json(app.taxonomy, package / "taxonomy.json")
+    text = PYPROJECT.format(
+        package=PACKAGE,
+        sites=json.dumps(json.dumps(list(operation.sites), ensure_ascii=False)),
+        run_folder=json.dumps(str(operation.run_folder.absolute()), ensure_ascii=False),
+        wait_seconds=operation.wait_seconds,
+        count_rounding=operation.count_rounding,
+        strategy=operation.strategy,
+    )
+    write_text(folder / "pyproject.toml", text)
+
+
+def site_names(text: str) -> list[str]:
+    """Read the app's list of sites, which its settings hold as JSON."""
+    names = json.loads(text)
+    if not isinstance(names, list) or len(set(names)) < len(names):
+        raise DeploymentError(f"sites is {text}, but must be a JSON list of different names")
+    return [str(name) for name in names]

@@ -1,0 +1,242 @@
+"""``fedgrain flower check``: is a site ready to join? Each finding says how to put it right."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
+from fedgrain.data.manifest import read_manifest
+from fedgrain.errors import DeploymentError, FedgrainError
+from fedgrain.experiment.prepare import Prepared
+from fedgrain.federated.flower.app_folder import PACKAGE, App
+from fedgrain.federated.flower.site import Site, alone, prepare_site
+
+LEAVES = (
+    "the weights of the model after each local training, and their mean loss",
+    "how many samples enter the loss, in all and per branch of the taxonomy{rounded}: "
+    "this tells the server the histogram of your labels",
+    "validation scores of each round, and over how many samples they are",
+    "the name of the site, and of the type of an error if one happens",
+)
+STAYS = "images, the label of any image, names of files, and what your labellers know"
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    good: bool
+    text: str  # what was found; if it is bad, with what to do
+
+
+@dataclass(frozen=True)
+class Server:
+    """How the site reaches the server."""
+
+    address: str
+    certificate: Path
+    key: Path | None = None
+
+
+def check_site(
+    app_folder: Path, images: Path, site: str, knowledge: str | None, rounding: int
+) -> tuple[list[Finding], dict[str, Any]]:
+    """Check a site's labels and images against the app; also return what was counted."""
+    package = app_folder / PACKAGE
+    if not package.is_dir():
+        raise DeploymentError(f"{app_folder}: no app of fedgrain flower init; give its folder app")
+    app = App.read(package)
+    if app.taxonomy is None:
+        raise DeploymentError(f"{app_folder}: the app is of a benchmark; there are no images")
+    try:
+        rows = read_manifest(images, app.taxonomy)
+    except FedgrainError as error:
+        return [Finding("labels", False, str(error))], {}
+    depths = np.bincount(app.taxonomy.depth[rows.labels])
+    counted: dict[str, Any] = {
+        "images": len(rows.labels),
+        "per_depth": {str(depth): int(count) for depth, count in enumerate(depths)},
+    }
+    findings = [Finding("labels", True, f"all {len(rows.labels)} are nodes of the taxonomy")]
+    try:
+        prepared = prepare_site(app, site, images, knowledge)
+    except FedgrainError as error:
+        return [*findings, Finding("images", False, str(error))], counted
+    findings += _of_data(prepared)
+    counts = Site(site, alone(prepared, 0), rounding).counts()
+    ids = prepared.federation.taxonomy.ids
+    counted["told"] = {
+        "samples": counts.whole,
+        "per_branch": {ids[e]: count for e, count in counts.branches.items()},
+    }
+    gamma = app.config.min_branch_samples
+    if counts.whole < 1:
+        text = "no sample enters the loss; label deeper, or ask for another head or supervision"
+        findings.append(Finding("samples", False, text))
+    elif app.config.algorithm == "fedbdft":
+        able = sum(count >= gamma for count in counts.branches.values())
+        text = f"{able} of {len(counts.branches)} branches have the {gamma} samples they need"
+        findings.append(Finding("branches", able > 0, text))
+    return findings, counted
+
+
+def _of_data(prepared: Prepared) -> Iterator[Finding]:
+    bad = prepared.data.unreadable
+    if bad:
+        text = f"{len(bad)} cannot be read and are skipped, first {bad[0]}; replace or remove them"
+        yield Finding("images", False, text)
+    else:
+        yield Finding("images", True, f"all {len(prepared.data)} can be read")
+    own = prepared.federation.clients[0].validation
+    if own is None or not len(own):
+        text = "none is left to validate on; add images, or rows with the split validation"
+        yield Finding("validation", False, text)
+    else:
+        yield Finding("validation", True, f"{len(own)} images")
+
+
+def leaving(rounding: int) -> list[str]:
+    """Return what will leave the site."""
+    how = f", rounded to multiples of {rounding}" if rounding > 1 else ", exact"
+    return [line.format(rounded=how) for line in LEAVES]
+
+
+def check_server(server: Server) -> Iterator[Finding]:
+    """Check connection, certificate and key, as far as one leads to the next."""
+    host, _, port = server.address.rpartition(":")
+    if not host or not port.isdigit():
+        text = f"{server.address!r} is not HOST:PORT; write for example 10.0.0.5:8000"
+        yield Finding("connection", False, text)
+        return
+    if not server.certificate.is_file():
+        text = f"{server.certificate}: there is no such file; ask the server for its ca.crt"
+        yield Finding("certificate", False, text)
+        return
+    connection = _connection(host.strip("[]"), int(port), server.certificate)
+    yield from connection
+    if server.key is None or not all(finding.good for finding in connection):
+        return
+    of_key = _key(server.key)
+    yield of_key
+    if of_key.good:
+        yield _registration(server)
+
+
+def _connection(host: str, port: int, certificate: Path) -> list[Finding]:
+    try:
+        plain = socket.create_connection((host, port), CONNECT_SECONDS)
+    except OSError as error:
+        text = (
+            f"nothing answers at {host}:{port} ({error.strerror or error}); is the server "
+            "started, is the address right, does a firewall let port "
+            f"{port} through?"
+        )
+        return [Finding("connection", False, text)]
+    good = Finding("connection", True, f"{host}:{port} answers")
+    with plain:
+        try:
+            context = ssl.create_default_context(cafile=certificate)
+            with context.wrap_socket(plain, server_hostname=host) as secure:
+                until = (secure.getpeercert() or {}).get("notAfter")
+        except ssl.SSLCertVerificationError as error:
+            text = (
+                f"the server's is not signed by {certificate}, or not for {host} "
+                f"({error.verify_message}); take ca.crt from the server, or let it make its "
+                "certificate for this name with --host"
+            )
+            return [good, Finding("certificate", False, text)]
+        except (ssl.SSLError, OSError) as error:
+            text = f"the server does not speak TLS ({error}); start it as COMMANDS.md says"
+            return [good, Finding("certificate", False, text)]
+    return [good, Finding("certificate", True, f"trusted, until {until}")]
+
+
+def _key(path: Path) -> Finding:
+    how = "make one with: ssh-keygen -t ecdsa -b 384 -N '' -f NAME"
+    try:
+        key = load_ssh_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        return Finding("key", False, f"{path}: not a private key that can be read ({error}); {how}")
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        return Finding("key", False, f"{path}: not a key on an elliptic curve; {how}")
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        text = f"{path}: others on this machine may read it; type: chmod 600 {path}"
+        return Finding("key", False, text)
+    return Finding("key", True, f"{path} is a private key only you may read")
+
+
+def _registration(server: Server) -> Finding:
+    """Join for a moment with the real program: only the server knows whom it lets in."""
+    programs = Path(sys.executable).parent  # Flower finds its own helpers by the path
+    path = os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)])
+    command = [
+        shutil.which("flower-supernode", path=path) or "flower-supernode",
+        "--root-certificates", str(server.certificate),
+        "--auth-supernode-private-key", str(server.key),
+        "--superlink", server.address, "--max-retries", "1", "--port", str(_free_port()),
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as place:
+        log = Path(place) / "log"
+        with log.open("wb") as file:
+            joined = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                env={**os.environ, "PATH": path, **QUIET},
+                start_new_session=True,
+            )  # fmt: skip
+        try:
+            end = time.monotonic() + ANSWER_SECONDS
+            while time.monotonic() < end and joined.poll() is None:
+                if "SuperNode ID" in log.read_text(errors="replace"):
+                    return Finding("registration", True, "the server knows this key")
+                time.sleep(0.2)
+            said = log.read_text(errors="replace")
+        finally:
+            _end(joined)
+    if "2004" in said:
+        text = (
+            "the server refuses this key: send it the public one, to be let in with `flwr "
+            "supernode register NAME.pub fedgrain --name NAME`; if it is registered, this site is "
+            "running already, or was killed a minute ago"
+        )
+        return Finding("registration", False, text)
+    last = said.strip().splitlines()[-1:] or ["it said nothing"]
+    text = f"joining failed ({last[0].strip()}); see docs/deploy.md"
+    return Finding("registration", False, text)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the program and what it started: it may leave properly first."""
+    for how, seconds in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+        try:
+            os.killpg(process.pid, how)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,303 @@
+"""The engine whose clients are sites on other machines, reached through Flower's grid.
+
+A site gets one message for all it has to do in a round or cycle. Its name, not Flower's node id,
+says which client it is: a site that comes back, under whatever id, is the same client again.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from fedgrain.errors import FederationError, FedgrainError
+from fedgrain.federated.averaging import RunningAverage, State
+from fedgrain.federated.client import Update
+from fedgrain.federated.engine import Fault, Task, checked
+from fedgrain.federated.flower.wire import (
+    Counts,
+    Models,
+    by_branch,
+    counts_of,
+    key_of,
+    pack,
+    state_of,
+)
+from fedgrain.federated.workshop import Workshop
+
+POLL_SECONDS = 0.2
+GONE = (3, 4, 5)  # Flower's codes: the message, its answer or the node is not there any more
+
+
+@dataclass
+class Traffic:
+    """What the exchanges of a round cost: messages and bytes of arrays, both ways, and time."""
+
+    messages: int = 0
+    bytes: int = 0
+    exchange_seconds: float = 0.0
+    site_seconds: float = 0.0  # of the slowest site of each exchange, as it says
+
+
+class FlowerEngine:
+    """Trains at the sites; validates there too, unless the server's workshop has data."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        workshop: Workshop,
+        sites: Sequence[str],
+        *,
+        validate_at_sites: bool,
+        time_limit: float | None = None,
+        new_average: Callable[[], RunningAverage] = RunningAverage,
+    ) -> None:
+        self.grid, self.workshop, self.client_names = grid, workshop, list(sites)
+        self.parameters = workshop.parameters
+        self.branch_name = workshop.federation.taxonomy.ids.__getitem__
+        self.new_average = new_average
+        self.traffic = Traffic()
+        self._at_sites, self._time_limit = validate_at_sites, time_limit
+        self._nodes: dict[int, int] = {}  # client -> its node
+        self._asked: set[tuple[int, str]] = set()  # node ids, with when they connected
+        self._late: dict[int, float] = {}  # nodes that did not answer; until when they seem alive
+        self._counts: dict[int, Counts] = {}  # client -> what it told
+
+    # who is there
+
+    def refresh(self) -> list[str]:
+        """Find who is connected and ask who is new for its counts; return what is to be told."""
+        infos = {info.node_id: info for info in self.grid.get_nodes()}
+        self._nodes = {client: node for client, node in self._nodes.items() if node in infos}
+        keys = {(node, info.last_activated_at) for node, info in infos.items()}
+        new = {node for node, _ in keys - self._asked}
+        alive = {
+            n for n, until in self._late.items() if n in infos and infos[n].online_until > until
+        }
+        self._asked |= keys
+        for node in new | alive:
+            self._late.pop(node, None)
+        answers = self._ask({node: RecordDict() for node in sorted(new | alive)}, "query")
+        said = []
+        for node, answer in answers.items():
+            try:
+                if isinstance(answer, Fault):
+                    raise FederationError(answer.reason)
+                said.append(self._welcome(node, infos[node].name, counts_of(answer.content)))
+            except FedgrainError as error:
+                name = infos[node].name or f"node {node}"
+                said.append(f"{name} does not take part: {error}")
+        return said
+
+    def _welcome(self, node: int, registered: str, counts: Counts) -> str:
+        """Remember a site; one that is not expected, or registered by another name, stays out."""
+        if counts.site not in self.client_names:
+            raise FederationError(f"it calls itself {counts.site!r}, which is no site of this app")
+        if registered and registered != counts.site:
+            raise FederationError(f"its key is registered for {registered!r}, not {counts.site!r}")
+        taxonomy = self.workshop.federation.taxonomy
+        wanted = {int(e): len(taxonomy.children(e)) for e in taxonomy.internal}
+        if {e: len(marks) for e, marks in counts.children.items()} != wanted:
+            raise FederationError("its counts are of another taxonomy; give it this app's")
+        client = self.client_names.index(counts.site)
+        self._nodes[client], self._counts[client] = node, counts
+        return f"{counts.site} is connected with {counts.whole} samples"
+
+    def missing(self) -> list[str]:
+        """Return the sites that are not connected."""
+        return [name for number, name in enumerate(self.client_names) if number not in self._nodes]
+
+    def samples(self, client: int, branch: int | None = None) -> int:
+        """Return what a site told of its samples, of the whole or of a branch; 0 before it did."""
+        counts = self._counts.get(client)
+        if counts is None:
+            return 0
+        return counts.whole if branch is None else counts.branches[branch]
+
+    def children_with_data(self, branch: int) -> int:
+        """Return how many children of a branch have data at any site."""
+        marks = [counts.children[branch] for counts in self._counts.values()]
+        return sum(any(column) for column in zip(*marks, strict=True))
+
+    # training
+
+    def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
+        """Send every site all its tasks in one message; outcomes come in the order of the tasks."""
+        work: dict[int, dict[int | None, State]] = {}
+        for task in tasks:
+            work.setdefault(task.client, {})[task.branch] = task.weights
+        number = tasks[0].round if tasks else 0
+        answers = self._ask_sites(work, "train", round=number)
+        for task in tasks:
+            told = self.samples(task.client, task.branch)
+            yield task, _outcome(task, answers[task.client], told)
+
+    # validation
+
+    def validate(self, weights: State) -> float:
+        """Return the validation HF of the whole model."""
+        if not self._at_sites:
+            return self.workshop.validate(weights)
+        return self._mean_hf({None: weights})
+
+    def validate_branches(self, weights: Mapping[int, State]) -> float:
+        """Return the validation HF of the decoupled model."""
+        if not self._at_sites:
+            return self.workshop.validate_branches(weights)
+        return self._mean_hf(by_branch(weights))
+
+    def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
+        """Return each branch's accuracy over the validation samples below it, None without any."""
+        if not self._at_sites:
+            return {e: self.workshop.validate_branch(e, state) for e, state in weights.items()}
+        told = self._scores(by_branch(weights), "accuracies") if weights else []
+        return {
+            e: _weighted([scores.get(key_of(e), (0.0, 0.0)) for scores in told]) for e in weights
+        }
+
+    def _mean_hf(self, models: Models) -> float:
+        """Mean over everyone's validation samples (method, section 10)."""
+        mean = _weighted([scores["hf"] for scores in self._scores(models, "hf") if "hf" in scores])
+        if mean is None:
+            raise FederationError(
+                "no site answered with a validation score; early stopping needs validation images "
+                "at the sites or at the server"
+            )
+        return mean
+
+    def _scores(self, models: Models, what: str) -> list[dict[str, tuple[float, float]]]:
+        """Ask every connected site; return (mean, samples) by name from those that answered."""
+        work = dict.fromkeys(sorted(self._nodes), models)
+        found = []
+        for answer in self._ask_sites(work, "evaluate", what=what).values():
+            if isinstance(answer, Message):
+                scores: Mapping[str, Any] = answer.content.metric_records.get("scores", {})
+                pairs = {key: _score(value) for key, value in scores.items()}
+                found.append({key: pair for key, pair in pairs.items() if pair is not None})
+        return found
+
+    # messages
+
+    def _ask_sites(
+        self, work: Mapping[int, Models], kind: str, **about: int | str
+    ) -> dict[int, Message | Fault]:
+        """Send each site its models; a site that is not connected has failed already."""
+        there = {client: self._nodes[client] for client in work if client in self._nodes}
+        contents = {
+            node: pack(work[client], client=client, **about) for client, node in there.items()
+        }
+        answers = self._ask(contents, kind)
+        gone = Fault("it is not connected")
+        return {client: answers[there[client]] if client in there else gone for client in work}
+
+    def _ask(self, contents: Mapping[int, RecordDict], kind: str) -> dict[int, Message | Fault]:
+        """Send messages and wait for the answers, no longer than the time limit."""
+        began, limit = time.monotonic(), self._time_limit
+        nodes = list(contents)
+        messages = [Message(contents[node], node, kind, ttl=limit) for node in nodes]
+        ids = list(self.grid.push_messages(messages)) if messages else []
+        waiting = {sent: node for sent, node in zip(ids, nodes, strict=True) if sent}
+        answers: dict[int, Message | Fault] = dict.fromkeys(nodes, Fault("it is not connected"))
+        late = Fault(f"it did not answer within {limit or 0:g} seconds")
+        answers.update(dict.fromkeys(waiting.values(), late))
+        gone: list[int] = []
+        while waiting and (limit is None or time.monotonic() < began + limit):
+            for reply in self.grid.pull_messages(list(waiting)):
+                node = waiting.pop(reply.metadata.reply_to_message_id)
+                answers[node] = _fault(reply) or reply
+                if reply.has_error() and reply.error.code in GONE:
+                    gone.append(node)
+            if waiting:
+                time.sleep(POLL_SECONDS)
+        self._count(contents, answers, time.monotonic() - began)
+        if waiting or gone:
+            self._leave_out([*waiting.values(), *gone])
+        return answers
+
+    def _leave_out(self, nodes: Collection[int]) -> None:
+        """Send nothing more to nodes that did not answer, until they show a new sign of life."""
+        infos = {info.node_id: info for info in self.grid.get_nodes()}
+        self._late |= {node: infos[node].online_until for node in nodes if node in infos}
+        self._nodes = {client: node for client, node in self._nodes.items() if node not in nodes}
+
+    def _count(
+        self,
+        contents: Mapping[int, RecordDict],
+        answers: Mapping[int, Message | Fault],
+        seconds: float,
+    ) -> None:
+        replies = [answer.content for answer in answers.values() if isinstance(answer, Message)]
+        arrays = [
+            array
+            for content in (*contents.values(), *replies)
+            for record in content.array_records.values()
+            for array in record.values()
+        ]
+        times = [_seconds(reply) for reply in replies if "time" in reply.metric_records]
+        self.traffic.messages += len(contents) + len(replies)
+        self.traffic.bytes += sum(len(array.data) for array in arrays)
+        self.traffic.exchange_seconds += seconds
+        self.traffic.site_seconds += max(times, default=0.0)
+
+
+def _fault(reply: Message) -> Fault | None:
+    if not reply.has_error():
+        failed = reply.content.config_records.get("failed")
+        return Fault(f"{failed['fault']!s} (see its log)") if failed else None
+    if reply.error.code in GONE:
+        return Fault("it has left")
+    return Fault(f"it failed (Flower's code {reply.error.code}; see its log)")
+
+
+def _outcome(task: Task, answer: Message | Fault, told: int) -> Update | Fault:
+    """Read one task's update out of a site's answer; what cannot be read is a fault.
+
+    Its weight is the count the site told when it connected: no update can weigh more later.
+    """
+    if isinstance(answer, Fault):
+        return answer
+    key = key_of(task.branch)
+    try:
+        content = answer.content
+        if key in content.config_records:
+            return Fault(f"{content.config_records[key]['fault']!s} (see its log)")
+        samples, loss, steps = _numbers(content.metric_records[f"{key} told"]["update"])
+        update = Update(state_of(content.array_records[key]), int(samples), loss, int(steps))
+    except Exception as error:  # whatever a site sends, it costs its own update alone
+        return Fault(f"its answer cannot be read ({type(error).__name__})")
+    if update.samples != told:
+        return Fault(
+            f"its update is of {update.samples} samples, but it told {told}; "
+            "if its data has changed, start it again"
+        )
+    return checked(task, update)
+
+
+def _seconds(reply: RecordDict) -> float:
+    value: Any = reply.metric_records["time"]["seconds"]
+    return float(value)
+
+
+def _numbers(values: Any) -> tuple[float, float, float]:
+    first, second, third = (float(value) for value in values)
+    return first, second, third
+
+
+def _score(values: Any) -> tuple[float, float] | None:
+    """Read (mean, samples); None if a site sent something that is no score."""
+    try:
+        mean, samples = (float(value) for value in values)
+    except (TypeError, ValueError):
+        return None
+    return (mean, samples) if 0 <= mean <= 1 and 0 <= samples < math.inf else None
+
+
+def _weighted(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Mean of means by their samples; None where there are no samples."""
+    total = sum(samples for _, samples in pairs)
+    return sum(mean * samples for mean, samples in pairs) / total if total else None

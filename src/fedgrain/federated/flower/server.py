@@ -1,0 +1,168 @@
+"""The server of a federation across machines: taxonomy and config, and a run folder.
+
+It runs the rounds of :mod:`fedgrain.experiment.run` with the engine of the sites. Every round is in
+the run folder before the next begins: stopped, however it was, the next start goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.serverapp import Grid
+
+from fedgrain.data.images import LabelledImages
+from fedgrain.errors import DeploymentError
+from fedgrain.experiment.folder import RunFolder, write_json
+from fedgrain.experiment.prepare import Prepared, coarse_taxonomy, model_of, plan_of, prepare
+from fedgrain.experiment.result import result_values
+from fedgrain.experiment.run import (
+    Callback,
+    best_state,
+    disk_space,
+    one_thread,
+    train_rounds,
+    trained_model,
+)
+from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Workshop
+from fedgrain.federated.flower.app_folder import App, site_names
+from fedgrain.federated.flower.engine import FlowerEngine, Traffic
+from fedgrain.federated.flower.strategies import average_by
+
+LOOK_SECONDS = 1.0
+
+
+class Watch(Callback):
+    """Looks who is there before every round, and tells what happened after it."""
+
+    def __init__(self, engine: FlowerEngine, traffic: Path) -> None:
+        self.engine, self.traffic = engine, traffic
+
+    def on_round_start(self, stage: str, number: int) -> None:
+        """Let sites that came, or came back, take part."""
+        tell(self.engine.refresh())
+        self.engine.traffic = Traffic()
+
+    def on_round_end(self, line: dict[str, Any]) -> None:
+        """Name every site whose update was lost, and why."""
+        head = f"{line['stage']} {line['round']}: validation HF {line['validation_hf']:.4f}"
+        faults = [
+            f"{line['stage']} {line['round']}: {fault['client']} is left out"
+            f"{' of branch ' + fault['branch'] if 'branch' in fault else ''}: {fault['fault']}"
+            for fault in line["faults"]
+        ]
+        tell([f"{head}, {line['seconds']:.1f} s", *faults])
+        about = {"stage": line["stage"], "round": line["round"], "seconds": line["seconds"]}
+        with self.traffic.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**about, **asdict(self.engine.traffic)}) + "\n")
+        self.engine.traffic = Traffic()
+
+
+def tell(lines: Sequence[str]) -> None:
+    """Print lines at once: Flower collects them into the run's log."""
+    for line in lines:
+        print(f"fedgrain: {line}", flush=True)
+
+
+def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
+    """Run all rounds that are left, and write the result."""
+    app = App.read(package)
+    sites = site_names(str(settings["sites"]))
+    place = RunFolder(Path(str(settings["run-folder"])))
+    with place.locked(), one_thread():
+        place.check(app.config)
+        if place.result.exists():
+            tell([f"the run in {place.path} is finished already"])
+            return
+        prepared = server_side(app, sites)
+        workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+        engine = FlowerEngine(
+            grid,
+            workshop,
+            sites,
+            validate_at_sites=app.config.validation == "clients",
+            time_limit=app.config.client_time_limit,
+            new_average=average_by(str(settings["strategy"]), app.config),
+        )
+        wait_for_sites(engine, int(settings["wait-seconds"]), app.config.min_clients)
+        with disk_space(place):
+            place.claim(app.config)
+            watch = Watch(engine, place.path / "traffic.jsonl")
+            progress = train_rounds(prepared, workshop, engine, place, [watch])
+            state = best_state(progress)
+            values = result_values(app.config, prepared, workshop, progress, engine)
+            trained_model(prepared, progress, state).save(place, state)
+            about = {"sites": sites, "strategy": settings["strategy"]}
+            write_json(place.result, {**values, **about})
+        tell([f"finished: everything is in {place.path}"])
+
+
+def server_side(app: App, sites: Sequence[str]) -> Prepared:
+    """Return what the server knows: of real sites their names; a benchmark it has in full."""
+    if app.config.dataset != "folder":
+        prepared = prepare(app.config)
+        clients = len(prepared.federation.clients)
+        if len(sites) != clients:
+            raise DeploymentError(
+                f"the app has {len(sites)} sites, but the config {clients} clients; "
+                "make the app again with as many sites"
+            )
+        return prepared
+    assert app.taxonomy is not None
+    data = no_images(app)
+    taxonomy = coarse_taxonomy(app.config, data)
+    nothing = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
+    unknown = np.zeros(len(taxonomy), np.bool_)
+    federation = Federation(
+        source=ImageSource(data.images, data.normalisation),
+        taxonomy=taxonomy,
+        full_taxonomy=data.taxonomy,
+        clients=tuple(Client(name, nothing, unknown) for name in sites),
+        validation=nothing,
+    )
+    test, config = np.empty(0, np.int64), app.config
+    return Prepared(
+        data, federation, model_of(config, data), plan_of(config), config.algorithm, test
+    )
+
+
+def no_images(app: App) -> LabelledImages:
+    """Return a data set without images: the taxonomy, and how large images are."""
+    assert app.taxonomy is not None
+    return LabelledImages(
+        name="the sites' images",
+        images=np.empty((0, app.image_size, app.image_size, 3), np.uint8),
+        labels=np.empty(0, np.int32),
+        taxonomy=app.taxonomy,
+        splits=np.empty(0, np.int8),
+        split_names=("train",),
+    )
+
+
+def wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None:
+    """Wait until all sites are connected; when the time is over, go on with those that are."""
+    until = time.monotonic() + seconds
+    told: list[str] = []
+    while True:
+        tell(engine.refresh())
+        missing = engine.missing()
+        if not missing:
+            return
+        if missing != told:
+            tell([f"waiting for {', '.join(missing)}"])
+            told = missing
+        if time.monotonic() >= until:
+            break
+        time.sleep(LOOK_SECONDS)
+    there = len(engine.client_names) - len(missing)
+    if there < at_least:
+        raise DeploymentError(
+            f"{there} sites are connected after {seconds:g} seconds, but min_clients is "
+            f"{at_least}; missing: {', '.join(missing)}"
+        )
+    tell([f"going on without {', '.join(missing)}; they may come later"])

@@ -1,0 +1,199 @@
+"""A site: its own images and labels, and its answers to the server.
+
+Every message starts a fresh process, which builds the site's workshop again and answers. What
+leaves the site: model updates, the loss, counts of samples (rounded where asked), and validation
+scores. Images, labels and names of files never do.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import ConfigRecord, MetricRecord, RecordDict
+
+from fedgrain.data.folder import load_folder
+from fedgrain.errors import DeploymentError
+from fedgrain.experiment.config import Config
+from fedgrain.experiment.prepare import Prepared, prepare, prepare_from
+from fedgrain.experiment.run import one_thread
+from fedgrain.federated import LabelledPart, Workshop
+from fedgrain.federated.averaging import State
+from fedgrain.federated.flower.app_folder import App, site_names
+from fedgrain.federated.flower.wire import Counts, key_of, record_of, rounded, unpack
+from fedgrain.heads import TOGETHER, branch_dataset, unknown_children
+
+NOTHING = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One site's workshop, of which it is the only client."""
+
+    name: str
+    workshop: Workshop
+    rounding: int = 1
+
+    # what it tells of its data
+
+    def counts(self) -> Counts:
+        """Count the samples that enter the loss; children of a branch rounded to 0 stay untold."""
+        taxonomy = self.workshop.federation.taxonomy
+        branches, children = {}, {}
+        for number in taxonomy.internal:
+            e = int(number)
+            branches[e] = rounded(self.workshop.samples(0, e), self.rounding)
+            marks = [0] * len(taxonomy.children(e))
+            children[e] = self._children_with_data(e) if branches[e] else marks
+        whole = rounded(self.workshop.samples(0), self.rounding)
+        return Counts(self.name, whole, branches, children)
+
+    def _children_with_data(self, branch: int) -> list[int]:
+        """Mark the children of a branch with data; see ``Workshop.children_with_data``."""
+        taxonomy = self.workshop.federation.taxonomy
+        targets = self.workshop.branch_data(0, branch).targets
+        seen = torch.zeros(len(taxonomy.children(branch)), dtype=torch.bool)
+        seen[targets[targets != TOGETHER]] = True
+        if bool((targets == TOGETHER).any()):
+            seen |= unknown_children(taxonomy, branch, self.workshop.federation.clients[0].known)
+        return [int(mark) for mark in seen]
+
+    # what it does
+
+    def train(self, content: RecordDict) -> RecordDict:
+        """Train every model of a message; one that fails costs itself alone."""
+        about = content.config_records["about"]
+        round_number, client = int(str(about["round"])), int(str(about["client"]))
+        answer = RecordDict()
+        for branch, state in unpack(content).items():
+            key = key_of(branch)
+            try:
+                update = self.workshop.train(round_number, 0, state, branch, drawn_as=client)
+            except Exception as error:
+                traceback.print_exc()  # here, at the site: the text may name files or labels
+                answer[key] = ConfigRecord({"fault": type(error).__name__})
+                continue
+            samples, steps = rounded(update.samples, self.rounding), update.steps
+            if self.rounding > 1:  # steps would tell the count to within a batch
+                steps = -(-samples // self.workshop.plan.local.batch)
+            answer[key] = record_of(update.state)
+            told = [float(samples), update.loss, float(steps)]
+            answer[f"{key} told"] = MetricRecord({"update": told})
+        return answer
+
+    def evaluate(self, content: RecordDict) -> RecordDict:
+        """Score models on the site's own validation images (method, section 10)."""
+        models = unpack(content)
+        own = self.workshop.federation.clients[0].validation or NOTHING
+        scores: dict[str, list[float]] = {}
+        if content.config_records["about"]["what"] == "hf" and len(own):
+            scores["hf"] = [self._mean_hf(models), float(rounded(len(own), self.rounding))]
+        elif len(own):
+            for branch, state in models.items():
+                assert branch is not None
+                below = self._validation_below(branch, own)
+                accuracy = self.workshop.validate_branch(branch, state)
+                if accuracy is not None:
+                    samples = rounded(below, self.rounding)
+                    scores[key_of(branch)] = [accuracy, float(samples)]
+        return RecordDict({"scores": MetricRecord(dict(scores))})
+
+    def _mean_hf(self, models: Mapping[int | None, State]) -> float:
+        whole = models.get(None)
+        if whole is not None:
+            return self.workshop.validate(whole)
+        return self.workshop.validate_branches({e: s for e, s in models.items() if e is not None})
+
+    def _validation_below(self, branch: int, own: LabelledPart) -> int:
+        labels = torch.from_numpy(own.labels)
+        rows, _ = branch_dataset(self.workshop.federation.taxonomy, labels, branch)
+        return len(rows)
+
+
+def open_site(app: App, node: Mapping[str, Any], sites: Sequence[str], rounding: int = 1) -> Site:
+    """Open the site a node's own settings describe.
+
+    ``site`` and ``images`` (and, if given, ``knowledge``) name the site and its files; or
+    ``partition-id`` makes it one client of a benchmark that every machine has in full.
+    """
+    rounding = int(node.get("count-rounding", rounding))
+    if rounding < 1:
+        raise DeploymentError(f"count-rounding is {rounding}, but must be at least 1")
+    if app.config.dataset != "folder":
+        return _benchmark_site(app, node, sites, rounding)
+    for wanted in ("site", "images"):
+        if wanted not in node:
+            raise DeploymentError(
+                f"the node's settings lack {wanted}; start it with --node-config "
+                '\'site="NAME" images="/path/images.csv"\''
+            )
+    knowledge = str(node["knowledge"]) if "knowledge" in node else None
+    name = str(node["site"])
+    prepared = prepare_site(app, name, Path(str(node["images"])), knowledge)
+    return Site(name, alone(prepared, 0), rounding)
+
+
+def prepare_site(app: App, name: str, images: Path, knowledge: str | None = None) -> Prepared:
+    """Read a site's own manifest; all its images are its own, whatever client they name."""
+    assert app.taxonomy is not None
+    data = load_folder(manifest=images, taxonomy=app.taxonomy, size=app.image_size, progress=False)
+    everyone = np.zeros(len(data), np.int32)
+    data = replace(data, clients=everyone, client_names=(name,))
+    return prepare_from(site_config(app.config, knowledge), data)
+
+
+def site_config(config: Config, knowledge: str | None) -> Config:
+    """Return the config as one site sees it: one client, whose knowledge stays with it."""
+    return replace(
+        config,
+        clients=1,
+        min_clients=1,
+        partition="manifest",
+        knowledge=knowledge or "inferred",
+        validation="clients",
+    )
+
+
+def _benchmark_site(app: App, node: Mapping[str, Any], sites: Sequence[str], rounding: int) -> Site:
+    prepared = prepare(app.config)
+    number, clients = int(node.get("partition-id", -1)), prepared.federation.clients
+    if not 0 <= number < len(clients):
+        raise DeploymentError(
+            f"partition-id is {node.get('partition-id')}, but must lie between 0 and "
+            f"{len(clients) - 1}; set it with --node-config 'partition-id=0'"
+        )
+    return Site(sites[number], alone(prepared, number), rounding)
+
+
+def alone(prepared: Prepared, number: int) -> Workshop:
+    """Return a workshop in which one client is the only one."""
+    own = prepared.federation.clients[number]
+    nothing = None if own.validation is not None else NOTHING
+    federation = replace(prepared.federation, clients=(own,), validation=nothing)
+    return Workshop(federation, prepared.model, prepared.plan)
+
+
+def answered(
+    handler: Callable[[Site], RecordDict],
+    package: Path,
+    node: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> RecordDict:
+    """Open the site and let it answer; a failure is told by its type alone, and logged here."""
+    began = time.perf_counter()
+    try:
+        with one_thread():
+            sites = site_names(str(settings["sites"]))
+            rounding = int(settings["count-rounding"])
+            answer = handler(open_site(App.read(package), node, sites, rounding))
+        answer["time"] = MetricRecord({"seconds": time.perf_counter() - began})
+        return answer
+    except Exception as error:
+        traceback.print_exc()
+        return RecordDict({"failed": ConfigRecord({"fault": type(error).__name__})})

@@ -1,0 +1,212 @@
+"""``fedgrain flower init`` and ``check`` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import ssl
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgrain[flower]'")
+
+from PIL import Image
+
+from fedgrain.federated.flower.app_folder import App
+from fedgrain.federated.flower.certificates import write_certificates, write_key_pair
+
+TREE = "parent,child\nr,a\nr,b\nr,c\na,a1\na,a2\na,a3\nb,b1\nb,b2\n"
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "tree.csv").write_text(TREE)
+    return tmp_path
+
+
+def manifest(place: Path, labels: list[str]) -> Path:
+    (place / "site").mkdir()
+    for number in range(len(labels)):
+        pixels = np.full((16, 16, 3), number, np.uint8)
+        Image.fromarray(pixels).save(place / "site" / f"{number}.png")
+    rows = [f"{number}.png,{label}" for number, label in enumerate(labels)]
+    path = place / "site" / "images.csv"
+    path.write_text("path,label\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def init(fedgrain: Run, place: Path, *options: object) -> Any:
+    return fedgrain(
+        "flower", "init", place / "out", "--taxonomy", place / "tree.csv",
+        "--site", "museum", "--site", "zoo", *options,
+    )  # fmt: skip
+
+
+def test_init_writes_an_app_and_keeps_secrets_beside_it(fedgrain: Run, place: Path) -> None:
+    done = init(fedgrain, place, "--keys", "--host", "10.1.2.3", "--count-rounding", 50, "--json")
+    assert done.returncode == 0, done.stderr
+    out = place / "out"
+    assert json.loads(done.stdout) == {"folder": str(out), "sites": ["museum", "zoo"]}
+    app = App.read(out / "app" / "fedgrain_app")
+    assert app.taxonomy is not None and len(app.taxonomy) == 9
+    chosen = (app.config.dataset, app.config.validation, app.config.knowledge, app.config.clients)
+    assert chosen == ("folder", "clients", "inferred", 2)
+    assert app.config.supervision == "marginal"  # of inferred knowledge
+    assert app.config.client_time_limit == 600.0  # a site that hangs does not stop the others
+    assert "count-rounding = 50" in (out / "app" / "pyproject.toml").read_text()
+    secrets = [out / "certificates" / "ca.key", out / "certificates" / "server.key"]
+    secrets += [out / "keys" / "museum", out / "keys" / "zoo"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in secrets] == [0o600] * 4
+    in_app = [path for path in (out / "app").rglob("*") if path.is_file()]
+    assert not any(b"PRIVATE KEY" in path.read_bytes() for path in in_app)
+    commands = (out / "COMMANDS.md").read_text()
+    assert (
+        commands.count("export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1") == 3
+    )  # the server and two sites
+    assert "--superlink 10.1.2.3:8000" in commands and "--host 0.0.0.0" in commands
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--site", "../up"], "site '../up': write a name of letters"),
+        (["--site", "zoo"], "give every site once"),
+        (["--count-rounding", "0"], "count rounding is 0, but must be at least 1"),
+        (["--host", "a b"], "host 'a b' is neither a name nor an address"),
+        (["--config", "none.toml"], "none.toml: No such file or directory"),
+        (["--strategy", "FedBest"], "there is no strategy 'FedBest'; choose one of ours, FedAvgM"),
+    ],
+)
+def test_bad_wishes_are_one_sentence_and_leave_nothing(
+    fedgrain: Run, place: Path, options: list[str], sentence: str
+) -> None:
+    done = init(fedgrain, place, *options)
+    assert done.returncode == 2
+    assert sentence in done.stderr and done.stderr.count("\n") == 1
+    assert sorted(path.name for path in place.iterdir()) == ["tree.csv"]
+
+
+def test_an_existing_folder_is_left_alone(fedgrain: Run, place: Path) -> None:
+    (place / "out").mkdir()
+    (place / "out" / "mine").write_text("precious")
+    done = init(fedgrain, place)
+    assert done.returncode == 2 and "exists already" in done.stderr
+    assert [path.name for path in (place / "out").iterdir()] == ["mine"]
+
+
+def check(fedgrain: Run, place: Path, images: Path, *options: object) -> Any:
+    app = place / "out" / "app"
+    return fedgrain("flower", "check", "--app", app, "--images", images, *options)
+
+
+def test_check_counts_and_says_what_leaves(fedgrain: Run, place: Path) -> None:
+    init(fedgrain, place)
+    images = manifest(place, ["a1", "a2", "a", "b1", "c", "r"] * 5)
+    done = check(fedgrain, place, images, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert all(finding["good"] for finding in said["findings"])
+    assert said["counted"]["images"] == 30
+    assert said["counted"]["per_depth"] == {"0": 5, "1": 10, "2": 15}
+    # a fifth of each label validates: 4 of 5 are left to train on
+    assert said["counted"]["told"]["per_branch"] == {"r": 20, "a": 8, "b": 4}
+    assert any("histogram" in line for line in said["leaves"])
+    assert "images" in said["stays"] and "names of files" in said["stays"]
+    rounded = check(fedgrain, place, images, "--json", "--count-rounding", 10)
+    told = json.loads(rounded.stdout)["counted"]["told"]["per_branch"]
+    assert told == {"r": 20, "a": 10, "b": 0}
+
+
+def test_check_tells_a_wrong_label_with_its_line_and_what_is_near(
+    fedgrain: Run, place: Path
+) -> None:
+    init(fedgrain, place)
+    images = manifest(place, ["a1", "a22"])
+    done = check(fedgrain, place, images)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "BAD   labels" in done.stdout and "line 3" in done.stdout
+    assert "did you mean 'a2'" in done.stdout
+    assert "1 of 1 findings are to be put right" in done.stderr
+
+
+def test_check_tells_of_images_that_are_not_there(fedgrain: Run, place: Path) -> None:
+    init(fedgrain, place)
+    images = manifest(place, ["a1", "a2"])
+    (place / "site" / "1.png").unlink()
+    done = check(fedgrain, place, images)
+    assert done.returncode == 2
+    assert "BAD   images" in done.stdout and "is not there" in done.stdout
+
+
+@pytest.fixture
+def secure_server(place: Path) -> Iterator[int]:
+    """Speak TLS with a certificate of our own, and nothing else."""
+    write_certificates(place / "certificates", ["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made = place / "certificates"
+    context.load_cert_chain(made / "server.crt", made / "server.key")
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                plain, _ = listener.accept()
+            except OSError:
+                return
+            plain.settimeout(10)
+            try:
+                with plain, context.wrap_socket(plain, server_side=True) as secure:
+                    secure.recv(1)
+            except OSError:
+                continue
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield int(listener.getsockname()[1])
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(10)
+
+
+def findings(done: Any) -> dict[str, dict[str, Any]]:
+    return {finding["subject"]: finding for finding in json.loads(done.stdout)["findings"]}
+
+
+def test_check_of_connection_certificate_and_key(
+    fedgrain: Run, place: Path, secure_server: int
+) -> None:
+    init(fedgrain, place)
+    images = manifest(place, ["a1", "a2", "b1", "b2", "c"] * 4)
+    right, server = place / "certificates" / "ca.crt", f"127.0.0.1:{secure_server}"
+    good = check(fedgrain, place, images, "--json", "--server", server, "--certificate", right)
+    assert good.returncode == 0, good.stdout
+    assert "trusted, until" in findings(good)["certificate"]["text"]
+
+    write_certificates(place / "other", ["127.0.0.1"])
+    wrong = place / "other" / "ca.crt"
+    bad = check(fedgrain, place, images, "--json", "--server", server, "--certificate", wrong)
+    assert bad.returncode == 2 and findings(bad)["connection"]["good"]
+    assert "is not signed by" in findings(bad)["certificate"]["text"]
+
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{unused.getsockname()[1]}"
+        bad = check(fedgrain, place, images, "--json", "--server", nobody, "--certificate", right)
+    assert "nothing answers at" in findings(bad)["connection"]["text"]
+
+    write_key_pair(place / "key")
+    shutil.copyfile(place / "key", place / "open-key")
+    (place / "open-key").chmod(0o644)
+    bad = check(
+        fedgrain, place, images, "--json", "--server", server, "--certificate", right,
+        "--key", place / "open-key",
+    )  # fmt: skip
+    assert "chmod 600" in findings(bad)["key"]["text"] and "registration" not in findings(bad)

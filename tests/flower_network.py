@@ -1,0 +1,174 @@
+"""A real SuperLink and real SuperNodes on loopback, each in a process group that is ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+TESTS = Path(__file__).parent
+BIN = Path(sys.executable).parent
+LIMIT = 150.0  # seconds nothing here may take longer than
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(true: Callable[[], bool], what: str, seconds: float = LIMIT) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"{what}: not within {seconds:g} seconds"
+        time.sleep(0.1)
+
+
+class Started:
+    """One process of Flower's, with all it starts."""
+
+    def __init__(
+        self, command: list[str], log: Path, environment: dict[str, str], place: Path
+    ) -> None:
+        self.log = log
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                command, stdout=file, stderr=subprocess.STDOUT, env=environment,
+                stdin=subprocess.DEVNULL, start_new_session=True, cwd=place,
+            )  # fmt: skip
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """End it and its children at once, as a power cut would."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(10)
+
+
+def processes_with(marker: str) -> list[int]:
+    """Return the processes in whose environment a text stands."""
+    found = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit() and int(place.name) != os.getpid():
+            try:
+                if marker.encode() in (place / "environ").read_bytes():
+                    found.append(int(place.name))
+            except OSError:
+                continue
+    return found
+
+
+def nothing_left(marker: str, seconds: float = 30) -> None:
+    """Wait until no process with this text in its environment is left, or say which are."""
+    end = time.monotonic() + seconds
+    while left := processes_with(marker):
+        told = [command_of(process) for process in left]
+        assert time.monotonic() < end, f"left behind: {told}"
+        time.sleep(0.2)
+
+
+def command_of(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ").strip()
+    except OSError:
+        return ""
+
+
+class Network:
+    """A SuperLink and its SuperNodes; leaving the context ends all of them."""
+
+    def __init__(
+        self, folder: Path, home: Path | None = None, link: list[str] | None = None, port: int = 0
+    ) -> None:
+        self.folder, self.port = folder, port or free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.link_command = link or [
+            "flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(self.port),
+            "--disable-runtime-dependency-installation",
+        ]  # fmt: skip
+        self.home = home or folder / "home"
+        if home is None:
+            self.home.mkdir(parents=True)
+            (self.home / "config.toml").write_text(
+                f'[superlink]\ndefault = "fedgrain"\n\n[superlink.fedgrain]\n'
+                f'address = "{self.address}"\ninsecure = true\n'
+            )
+        self.started: list[Started] = []
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")},
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_HOME": str(self.home),
+            "PYTHONPATH": str(TESTS),
+            "OMP_NUM_THREADS": "1",
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        }
+
+    def __enter__(self) -> Network:
+        try:
+            self.link = self.start("superlink", self.link_command)
+            wait_until(self._listens, "the SuperLink listens", 60)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            for started in self.started:
+                print(f"--- {started.log.name}\n{started.text()[-3000:]}", file=sys.stderr)
+        self.close()
+
+    def close(self) -> None:
+        for started in self.started:
+            started.kill()
+
+    def start(
+        self, name: str, command: list[str], place: Path | None = None, **environment: str
+    ) -> Started:
+        """Start a command of Flower's in a folder; its log is NAME.log."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [str(BIN / command[0]), *command[1:]]
+        log, variables = self.folder / f"{name}.log", {**self.environment, **environment}
+        self.started.append(Started(command, log, variables, place or self.folder))
+        return self.started[-1]
+
+    def call(self, name: str, command: list[str], seconds: float = 60) -> str:
+        """Run a command to its end and return what it said."""
+        started = self.start(name, command)
+        wait_until(lambda: started.process.poll() is not None, name, seconds)
+        assert started.process.returncode == 0, started.text()
+        return started.text()
+
+    def node(self, name: str, settings: str) -> Started:
+        """Start a SuperNode without TLS."""
+        return self.start(
+            name,
+            [
+                "flower-supernode", "--insecure", "--superlink", self.address,
+                "--port", str(free_port()), "--node-config", settings,
+            ],
+        )  # fmt: skip
+
+    def run(self, app: Path, name: str) -> Started:
+        """Start a run; its log is streamed."""
+        return self.start(name, ["flwr", "run", str(app), "fedgrain", "--stream"])
+
+    def _listens(self) -> bool:
+        assert self.link.process.poll() is None, self.link.text()
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
