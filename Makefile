@@ -11,7 +11,7 @@ BIN := .venv/bin
 	@touch $@
 
 demo: .venv/.ready
-	$(BIN)/fedgrain taxonomy --dataset cifar100 --out demo
+	$(BIN)/fedgrain study demo --out demo
 
 test: .venv/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto

@@ -17,6 +17,7 @@ from fedgrain.experiment.results import collect
 from fedgrain.experiment.run import run
 from fedgrain.experiment.run_study import StudyFolder, run_study
 from fedgrain.experiment.study import Study, plan_runs, read_study, run_name
+from fedgrain.experiment.tables import score_tables
 from fedgrain.experiment.workers import local_workers
 from study_parts import killed_once, long_sleep, process_number
 
@@ -286,6 +287,22 @@ def test_a_failed_run_is_reported_and_stops_no_other(tmp_path):
     assert (name, problem) in told
     assert json.loads((tmp_path / "s" / "failures.json").read_text()) == outcome.failures
     assert collect(tmp_path / "s").missing == 1
+
+
+def test_a_zero_shot_study_ends_in_seen_and_unseen(tmp_path):
+    study = replace(
+        SMALL, methods=("flat-softmax/paper", "centralised"), alphas=(0.0,), zero_shot=True
+    )
+    outcome, *_ = worked_off(study, tmp_path / "s")
+    (table,) = score_tables(collect(tmp_path / "s"))
+    assert [(column.group, column.name) for column in table.columns] == [
+        ("own_parts:few_glyphs", "seen HF"),
+        ("own_parts:few_glyphs", "unseen HF"),
+    ]
+    for (method, cells), word in zip(table.rows, ("flat-softmax", "centralised"), strict=True):
+        (values,) = [v for name, v in outcome.values.items() if word in name]
+        assert word in method
+        assert [cell.mean for cell in cells] == [values["seen_hf"], values["unseen_hf"]]
 
 
 # the search of learning rates

@@ -194,11 +194,11 @@ KILLS = {  # algorithm -> (point, workers); a client trains elsewhere only with 
         ("metrics:2", 1),
     ],
     "fedbdft": [
+        ("seconds:0.8", 1),
         ("state:4", 1),
-        ("averaging:30", 2),
-        ("seconds:2.5", 1),
-        ("training:20", 2),
-        ("metrics:1", 1),
+        ("metrics:3", 1),
+        ("averaging:15", 2),
+        ("training:10", 2),
     ],
 }
 

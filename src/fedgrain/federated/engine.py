@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
+
 from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.client import Update
 from fedgrain.federated.workshop import Workshop
@@ -112,12 +114,13 @@ def checked(task: Task, update: Update) -> Update | Fault:
 
 
 def _distance(state: State, origin: State | None) -> float:
-    total = 0.0
-    for name, value in state.items():
-        if value.is_floating_point():
-            moved = value.double() if origin is None else value.double() - origin[name].double()
-            total += float(moved.square().sum())
-    return math.sqrt(total)
+    """Norm of all weights, or of their way from the origin; roughly, in float32."""
+    norms = [
+        float(torch.linalg.vector_norm(value if origin is None else value - origin[name]))
+        for name, value in state.items()
+        if value.is_floating_point()
+    ]
+    return math.hypot(*norms)
 
 
 @dataclass(frozen=True)

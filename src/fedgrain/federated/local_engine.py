@@ -7,7 +7,6 @@ server holds the global model, the running sum and a few answers that wait for t
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -19,6 +18,7 @@ from fedgrain.federated.averaging import State
 from fedgrain.federated.client import Update
 from fedgrain.federated.engine import Fault, SequentialEngine, Task, checked
 from fedgrain.federated.federation import Indices
+from fedgrain.federated.messages import packed
 from fedgrain.federated.pool import Job, Lost, Pool
 from fedgrain.federated.sharing import handle
 from fedgrain.federated.worker import Recipe
@@ -40,7 +40,7 @@ class LocalEngine(SequentialEngine):
         )
         self._time_limit = time_limit
         self._workers = workers
-        self._pool = Pool(pickle.dumps(recipe, protocol=5), workers)
+        self._pool = Pool(packed(recipe), workers)
 
     def __enter__(self) -> LocalEngine:
         return self

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from fedgrain.errors import FederationError
+from fedgrain.federated.messages import packed, unpacked
 
 START_SECONDS = 300.0
 END_SECONDS = 5.0
@@ -104,7 +104,7 @@ class Pool:
 
     def _take(self, number: int, worker: _Worker) -> None:
         try:
-            kind, content = pickle.loads(worker.connection.recv_bytes())  # noqa: S301 (our own worker)
+            kind, content = unpacked(worker.connection.recv_bytes())
         except (EOFError, OSError):
             self._replace(number, f"its worker process died ({worker.cause_of_death()})")
             return
@@ -158,7 +158,7 @@ class _Worker:
         self.ticket, self.job, self.is_free = ticket, job, False
         self.deadline = None if job.time_limit is None else time.monotonic() + job.time_limit
         with suppress(OSError):
-            self.connection.send_bytes(pickle.dumps((job.method, job.arguments), protocol=5))
+            self.connection.send_bytes(packed((job.method, job.arguments)))
 
     def rest(self) -> None:
         self.ticket, self.job, self.is_free, self.deadline = None, None, True, None

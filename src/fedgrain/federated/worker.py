@@ -6,8 +6,8 @@ name of a method of its workshop and the arguments. It ends when the engine's pr
 
 from __future__ import annotations
 
+import ctypes
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from fedgrain.federated.federation import Federation
+from fedgrain.federated.messages import packed, unpacked
 from fedgrain.federated.plan import Plan
 from fedgrain.federated.sharing import MappedImages
 from fedgrain.federated.workshop import Model, Workshop
@@ -45,17 +46,17 @@ class Recipe:
 def serve(connection: Connection) -> None:
     """Answer jobs until the engine hangs up."""
     try:
-        workshop = pickle.loads(connection.recv_bytes()).workshop()  # noqa: S301 (from our own engine)
-        connection.send_bytes(pickle.dumps(("ready", None)))
+        workshop = unpacked(connection.recv_bytes()).workshop()
+        connection.send_bytes(packed(("ready", None)))
     except Exception as error:
-        connection.send_bytes(pickle.dumps(("error", f"{type(error).__name__}: {error}")))
+        connection.send_bytes(packed(("error", f"{type(error).__name__}: {error}")))
         return
     while True:
         try:
-            method, arguments = pickle.loads(connection.recv_bytes())  # noqa: S301 (as above)
-        except (EOFError, ConnectionResetError):
+            method, arguments = unpacked(connection.recv_bytes())
+            connection.send_bytes(packed(_answer(workshop, method, arguments)))
+        except (EOFError, ConnectionError):
             return
-        connection.send_bytes(pickle.dumps(_answer(workshop, method, arguments), protocol=5))
 
 
 def _answer(workshop: Workshop, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
@@ -66,7 +67,12 @@ def _answer(workshop: Workshop, method: str, arguments: tuple[Any, ...]) -> tupl
 
 
 def end_with_parent(parent: int) -> None:
-    """End this process soon after the engine's process is gone, even in the middle of a job."""
+    """End this process when the engine's process is gone, even in the middle of a job.
+
+    Linux does it at once when asked (prctl, PR_SET_PDEATHSIG); elsewhere a thread keeps looking.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
     def watch() -> None:
         while os.getppid() == parent:
