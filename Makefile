@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench format
+.PHONY: demo test lint bench format docs
 
 .venv/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedgrain needs Python 3.11 or newer; set it with: make PYTHON=python3.11")'
@@ -12,6 +12,7 @@ BIN := .venv/bin
 
 demo: .venv/.ready
 	$(BIN)/fedgrain study demo --out demo
+	$(BIN)/fedgrain report demo
 
 test: .venv/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
@@ -24,6 +25,9 @@ lint: .venv/.ready
 format: .venv/.ready
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+docs: .venv/.ready
+	$(BIN)/sphinx-build -W docs build/docs
 
 bench: .venv/.ready
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
