@@ -18,7 +18,7 @@ from fedgrain.cli import main
 from fedgrain.experiment import folder
 from fedgrain.federated import averaging, local_engine
 
-POINT, _, WHEN = sys.argv[1].partition(":")
+POINT, _, WHEN = (sys.argv[1] if len(sys.argv) > 1 else "never").partition(":")
 reached = 0
 
 
