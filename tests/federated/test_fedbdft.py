@@ -134,7 +134,7 @@ def test_nothing_to_train_is_finished_at_once() -> None:
 def test_every_branch_has_its_own_patience_and_its_best_weights() -> None:
     trainer = engine(federation([["a1", "a2", "b1", "b2", "c"] * 8]), PLAN)
     told = {ROOT: [0.5, 0.4, 0.3], A: [0.5, 0.6, 0.6, 0.7], B: [0.5, 0.9, 0.1, 0.2]}
-    trainer.validate_branch = lambda e, weights: told[e].pop(0)
+    trainer.workshop.validate_branch = lambda e, weights: told[e].pop(0)
     plan = replace(PLAN, cycles=3)
     state, history = start(trainer, plan), []
     while not fedbdft.finished(state, plan, trainer):
@@ -150,7 +150,7 @@ def test_without_validation_samples_a_branch_trains_to_the_last_cycle() -> None:
     sites = federation([["a1", "a2"] * 8], client_validation=[["c", "c"]])
     trainer = engine(sites, PLAN)
     state = start(trainer)
-    assert trainer.validate_branch(A, state.branches[A].weights) is None
+    assert trainer.workshop.validate_branch(A, state.branches[A].weights) is None
     while not fedbdft.finished(state, PLAN, trainer):
         state, report = fedbdft.apply(state, PLAN, trainer)
     assert state.cycle == PLAN.cycles
@@ -212,4 +212,4 @@ def test_the_accuracy_of_a_branch_is_over_truths_below_it() -> None:
     trainer = engine(federation([["a1"]]), PLAN)
     weights = {name: torch.zeros_like(v) for name, v in start(trainer).branches[A].weights.items()}
     weights["head.bias"][1] = 1.0  # always says a2, which is 2 of the 6 samples below a
-    assert trainer.validate_branch(A, weights) == pytest.approx(1 / 3)
+    assert trainer.workshop.validate_branch(A, weights) == pytest.approx(1 / 3)

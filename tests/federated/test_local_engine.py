@@ -116,6 +116,20 @@ def test_a_worker_killed_from_outside_is_replaced(tmp_path):
     assert worker_pids(os.getpid()) == []
 
 
+def test_the_workers_validate_too():
+    prepared = prepare(Config(**SETTINGS, algorithm="fedbdft"))
+    prepared = prepared.with_images(shared(prepared.data.images))
+    workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+    branches = workshop.decoupled(workshop.initial)
+    with LocalEngine(workshop, 2) as engine:
+        expected = workshop.validate(workshop.initial)
+        accuracies = {e: workshop.validate_branch(e, state) for e, state in branches.items()}
+        workshop.net = workshop.branch_nets = None  # from here on only the workers can answer
+        assert engine.validate(workshop.initial) == expected
+        assert engine.branch_accuracies(branches) == accuracies
+        assert engine.validate_branches(branches) == expected
+
+
 def test_updates_that_would_spoil_the_mean():
     weights = {"w": torch.ones(4)}
     task = Task(1, 0, weights)

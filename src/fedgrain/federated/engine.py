@@ -79,14 +79,19 @@ class SequentialEngine:
         self.branch_name = workshop.federation.taxonomy.ids.__getitem__
         self.samples = workshop.samples
         self.children_with_data = workshop.children_with_data
-        self.validate = workshop.validate
-        self.validate_branch = workshop.validate_branch
-        self.validate_branches = workshop.validate_branches
         self.new_average = RunningAverage
+
+    def validate(self, weights: State) -> float:
+        """Return the validation HF of the whole model."""
+        return self.workshop.validate(weights)
+
+    def validate_branches(self, weights: Mapping[int, State]) -> float:
+        """Return the validation HF of the decoupled model."""
+        return self.workshop.validate_branches(weights)
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
         """Validate one branch after the other."""
-        return {branch: self.validate_branch(branch, state) for branch, state in weights.items()}
+        return {e: self.workshop.validate_branch(e, state) for e, state in weights.items()}
 
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
         """Train one task after the other; a client that fails loses its own update alone."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -75,18 +76,22 @@ class LocalEngine(SequentialEngine):
         method = "predict_leaves_by_branches"
         return self.workshop.mean_hf(lambda indices: self._spread(method, dict(weights), indices))
 
-    def validate_branch(self, branch: int, weights: State) -> float | None:
-        """Return a branch's accuracy over the validation samples below it, None without any."""
-        return self.workshop.branch_accuracy(
-            branch, lambda indices: self._spread("predict_children", (branch, weights), indices)
-        )
+    def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
+        """Validate all branches side by side."""
+        jobs = (Job("validate_branch", (branch, state)) for branch, state in weights.items())
+        answers = self._pool.in_order(jobs, AHEAD * self._workers)
+        return {branch: _found(answer) for branch, answer in zip(weights, answers, strict=True)}
 
     def _spread(self, method: str, model: object, indices: Indices) -> Indices:
-        """Predict images on all workers; they go before clients that wait for a worker."""
+        """Predict images on all workers, a part each."""
         parts = [part for part in np.array_split(indices, self._workers) if len(part)]
-        tickets = [self._pool.submit(Job(method, (model, part)), first=True) for part in parts]
-        answers = [self._pool.answer(ticket) for ticket in tickets]
-        lost = [answer for answer in answers if isinstance(answer, Lost)]
-        if lost:
-            raise FederationError(f"validation failed: {lost[0].reason}")
+        jobs = (Job(method, (model, part)) for part in parts)
+        answers = [_found(answer) for answer in self._pool.in_order(jobs, len(parts))]
         return np.concatenate(answers) if answers else np.empty(0, np.int64)
+
+
+def _found(answer: Any) -> Any:
+    """Let the answer to a validation pass; without it the round cannot end."""
+    if isinstance(answer, Lost):
+        raise FederationError(f"validation failed: {answer.reason}")
+    return answer

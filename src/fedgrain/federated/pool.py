@@ -50,13 +50,10 @@ class Pool:
         self._failed_starts = 0
         self._workers = [_Worker(recipe) for _ in range(workers)]
 
-    def submit(self, job: Job, *, first: bool = False) -> int:
-        """Queue a job, or put it ``first`` in the queue; the ticket gives its answer."""
+    def submit(self, job: Job) -> int:
+        """Queue a job; the ticket gives its answer."""
         ticket, self._next = self._next, self._next + 1
-        if first:
-            self._waiting.appendleft((ticket, job))
-        else:
-            self._waiting.append((ticket, job))
+        self._waiting.append((ticket, job))
         self._hand_out()
         return ticket
 

@@ -207,24 +207,15 @@ class Workshop:
 
     def validate_branch(self, branch: int, weights: State) -> float | None:
         """Return a branch's accuracy over the validation samples whose label lies below it."""
-        return self.branch_accuracy(branch, partial(self.predict_children, (branch, weights)))
-
-    def predict_children(self, model: tuple[int, State], indices: Indices) -> Indices:
-        """Return for each image the position of the likeliest child of a branch."""
-        branch, weights = model
         net = self.branch_nets[branch]
         net.load_state_dict(weights)
-        outputs = (run_in_chunks(net, images) for images in self._blocks(indices))
-        found = [scores.argmax(1).cpu().numpy() for scores in outputs]
-        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-
-    def branch_accuracy(self, branch: int, predicted: Callable[[Indices], Indices]) -> float | None:
-        """Return the share of validation samples below a branch whose child is predicted."""
         hits = total = 0
         for part, _ in self._validation_parts():
             labels = torch.from_numpy(part.labels)
             rows, targets = branch_dataset(self.federation.taxonomy, labels, branch)
-            hits += int(np.sum(predicted(part.indices[rows.numpy()]) == targets.numpy()))
+            blocks = self._blocks(part.indices[rows.numpy()])
+            found = [run_in_chunks(net, images).argmax(1).cpu() for images in blocks]
+            hits += int((torch.cat(found) == targets).sum()) if found else 0
             total += len(targets)
         return hits / total if total else None
 
