@@ -187,7 +187,7 @@ def all_workers_of(folder: Path) -> list[int]:
 def killed_run(
     point: str, folder: Path, workers: int, algorithm: str
 ) -> subprocess.CompletedProcess:
-    settings = {**SETTINGS, "rounds": 6, "cycles": 4}
+    settings = {**SETTINGS, "rounds": 12, "cycles": 6, "patience": 100}
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items()]
     script = Path(__file__).parents[1] / "killed_run.py"
     return subprocess.run(
@@ -201,18 +201,20 @@ def killed_run(
 
 KILLS = {  # algorithm -> (point, workers); a client trains elsewhere only with two
     "fedavg": [
-        ("seconds:1.5", 1),
         ("training:2", 2),
         ("averaging:3", 1),
         ("state:1", 1),
         ("metrics:2", 1),
+        ("state:2", 1),
+        ("seconds:0.4", 1),  # at random, if the run is not over by then
     ],
     "fedbdft": [
-        ("seconds:0.8", 1),
         ("state:4", 1),
         ("metrics:3", 1),
-        ("averaging:15", 2),
+        ("averaging:15", 1),
         ("training:10", 2),
+        ("averaging:100", 1),
+        ("seconds:0.4", 1),
     ],
 }
 
@@ -232,7 +234,7 @@ def test_a_run_killed_again_and_again_gives_the_same_bits(algorithm, tmp_path):
             time.sleep(0.1)
         assert all_workers_of(folder) == []  # no orphans, though the engine was killed
     print("\n".join(hits))
-    assert len(hits) == len(KILLS[algorithm])
+    assert len(hits) >= 5, hits
     last = killed_run("never", folder, 2, algorithm)
     assert last.returncode == 0, last.stderr
     assert best(folder) == best(tmp_path / "whole")
