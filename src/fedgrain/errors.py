@@ -33,6 +33,10 @@ class FederationError(FedgrainError):
     """The clients, their data or their updates cannot be trained on."""
 
 
+class DivergedError(FederationError):
+    """Training ran off to numbers that are not finite: the learning rate was too high."""
+
+
 class ConfigError(FedgrainError):
     """A setting of an experiment does not exist or has no meaning."""
 

@@ -25,7 +25,8 @@ def add_to(commands: Any) -> None:
         "command goes on with it after an interruption, and may add to its grid.",
         epilog="Studies by name: demo, paper-cifar100, paper-tiny-imagenet, paper-imagenet, "
         "paper-zero-shot. Methods: <head>/<supervision> such as flat-softmax/projection, "
-        "fedbdft/paper, and the bounds local-only, centralised, oracle (oracle:<head>).",
+        "fedbdft/paper, and the bounds local-only, centralised, oracle (oracle:<head>). "
+        "With settings of its own a method is a variant: flat-softmax/projection+laziness=0.1.",
     )
     parser.add_argument("study", metavar="NAME|FILE.toml", help="a study by name, or its file")
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: studies/NAME")
@@ -52,6 +53,22 @@ def add_to(commands: Any) -> None:
     search.add_argument("--candidates", type=_floats, metavar="0.05,0.1")
     search.add_argument("--branch-candidates", type=_floats, metavar="0.01,0.02")
     search.add_argument("--search-seeds", type=_ints, metavar="42-46")
+    search.add_argument(
+        "--search-set",
+        dest="search_settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the search's runs alone, such as rounds=8",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="run only what matches, by the names --dry-run lists, such as '*alpha0.9*seed47'; "
+        "may be repeated, the first comes first",
+    )
     parser.add_argument("--dry-run", action="store_true", help="list the runs of the grid and stop")
     add_track(parser)
     add_json(parser)
@@ -86,27 +103,23 @@ def study_of(args: argparse.Namespace) -> Study:
     parts = ["datasets", "methods", "alphas", "seeds", "search", "candidates"]
     parts += ["branch_candidates", "search_seeds"]
     given = {n: getattr(args, n) for n in parts if getattr(args, n) is not None}
-    settings = {**study.settings, **dict(_setting(text) for text in args.settings)}
+    settings = {**study.settings, **_settings("--set", args.settings)}
     if args.rounds is not None:
         settings["rounds"] = args.rounds
+    given["search_settings"] = {
+        **study.search_settings, **_settings("--search-set", args.search_settings)
+    }  # fmt: skip
     return replace(study, settings=settings, **given)
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE as TOML; a bare word is a text."""
-    import tomllib
-    from dataclasses import fields
+def _settings(option: str, texts: list[str]) -> dict[str, Any]:
+    from fedgrain.errors import ConfigError, StudyError
+    from fedgrain.experiment.config import setting_of
 
-    from fedgrain.errors import StudyError
-    from fedgrain.experiment.config import Config
-
-    key, equals, value = text.partition("=")
-    if not equals or key not in [setting.name for setting in fields(Config)]:
-        raise StudyError(f"--set {text}: give KEY=VALUE with a setting of fedgrain run")
     try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value
+        return dict(setting_of(text) for text in texts)
+    except ConfigError as error:
+        raise StudyError(f"{option}: {error}") from None
 
 
 def run(args: argparse.Namespace) -> None:
@@ -118,7 +131,7 @@ def run(args: argparse.Namespace) -> None:
     study = study_of(args)
     folder = args.out or Path("studies") / study.name
     if args.dry_run:
-        _list(study, args.json)
+        _list(study, args.only, args.json)
         return
     jobs = available_cores() if args.jobs is None else args.jobs
     if jobs < 1:
@@ -132,7 +145,7 @@ def run(args: argparse.Namespace) -> None:
     bar = progress_bar()
     try:
         with dask_workers(args.dask) if args.dask else local_workers(jobs) as executor:
-            outcome = run_study(study, folder, executor, bar, tracking)
+            outcome = run_study(study, folder, executor, bar, tracking, args.only)
     except KeyboardInterrupt:
         bar.close()
         again = shlex.join(["fedgrain", "study", str(folder / "study.toml"), "--out", str(folder)])
@@ -148,10 +161,10 @@ def run(args: argparse.Namespace) -> None:
         sys.exit(1)
 
 
-def _list(study: Study, as_json: bool) -> None:
-    from fedgrain.experiment.study import plan_runs
+def _list(study: Study, only: list[str], as_json: bool) -> None:
+    from fedgrain.experiment.study import plan_runs, selected
 
-    names = [planned.name for planned in plan_runs(study, {})]
+    names = [planned.name for planned in selected(plan_runs(study, {}), only)]
     if as_json:
         print_json({"study": study.name, "runs": names})
     else:

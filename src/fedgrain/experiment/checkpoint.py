@@ -44,7 +44,7 @@ def save_progress(path: Path, progress: Progress) -> None:
     state = progress.state
     if isinstance(state, FedAvgState):
         about |= {"stage": "fedavg", "round": state.round, "stopping": asdict(state.stopping)}
-        for name in ("weights", "memory", "best"):
+        for name in ("weights", "memory", "mean", "best"):
             _put(tensors, name, getattr(state, name))
     else:
         about |= {"stage": "fedbdft", "cycle": state.cycle, "branches": {}}
@@ -67,7 +67,7 @@ def load_progress(path: Path) -> Progress:
     about = json.loads(metadata["about"])
     state: FedAvgState | FedBdftState
     if about["stage"] == "fedavg":
-        parts = {name: _take(tensors, name) for name in ("weights", "memory", "best")}
+        parts = {n: _take(tensors, n) for n in ("weights", "memory", "mean", "best")}
         state = FedAvgState(about["round"], stopping=EarlyStopping(**about["stopping"]), **parts)
     else:
         branches = {}

@@ -73,6 +73,9 @@ class Config:
     )
     graph: str = _setting("complete", "graph of the relational generator", ("complete", "tree"))
     expertise: str = _setting("random", "how known leaves are drawn", ("random", "coherent"))
+    lazy_labels: float = _setting(
+        0.0, "for experiments: share of the labels at leaves written one level too coarse"
+    )
     min_count: int = _setting(2, "inferred knowledge: how often a label must occur")
     partition: str = _setting("iid", "how images are dealt out to clients", PARTITIONS)
     concentration: float = _setting(0.5, "of the dirichlet partition; small is uneven")
@@ -102,6 +105,9 @@ class Config:
     )
     server_lr: float = _setting(1.0, "learning rate of the server's optimiser")
     server_momentum: float = _setting(0.0, "momentum of the server's sgd")
+    average_rounds: int = _setting(
+        1, "fedavg: average the weights of about so many of the last rounds (1: the last alone)"
+    )
     patience: int = _setting(10, "early stopping: rounds without improvement")
     min_delta: float = _setting(1e-4, "early stopping: what counts as improvement")
     validation: str = _setting("server", "who validates", ("server", "clients"))
@@ -201,7 +207,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "max_children": (2, _LARGE), "image_size": (1, 10_000), "images_per_class": (1, _LARGE),
     "client_time_limit": (1e-3, _LARGE), "min_branch_samples": (1, _LARGE),
     "seed": (0, float(2**63 - 1)), "sample_seed": (0, float(2**63 - 1)),
-    "only_client": (0, _LARGE),
+    "only_client": (0, _LARGE), "lazy_labels": (0, 1), "average_rounds": (1, _LARGE),
 }  # fmt: skip
 
 
@@ -215,6 +221,18 @@ def read_config(path: str | Path, on_top: Mapping[str, Any] | None = None) -> Co
         return Config(**{**_known(content, "a setting"), **(on_top or {})})
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def setting_of(text: str) -> tuple[str, Any]:
+    """Read KEY=VALUE; the value as TOML, a bare word as a text."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"{text!r} is not KEY=VALUE with a setting of fedgrain run")
+    _known({key: value}, "a setting of fedgrain run")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
 
 
 def differences(one: Config, two: Config) -> list[str]:

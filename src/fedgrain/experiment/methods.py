@@ -2,15 +2,18 @@
 
 ``<head>/<supervision>`` is FedAvg with that head, ``fedbdft/<supervision>`` is FedBDFT, and the
 bounds of section 10 are ``local-only``, ``centralised`` and ``oracle``, on the head cond-softmax or
-as ``oracle:<head>`` on another, always under the paper's rule.
+as ``oracle:<head>`` on another, always under the paper's rule. Any of them may end in settings of
+its own, ``flat-softmax/projection+laziness=0.1``: a variant, compared under that name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fedgrain.errors import StudyError
+from fedgrain.errors import ConfigError, StudyError
+from fedgrain.experiment.config import setting_of
 
 BOUNDS = ("local-only", "centralised", "oracle")
 PAPER_HEADS = (
@@ -23,6 +26,13 @@ PAPER_HEADS = (
 )
 
 
+# What the grid decides in each run's config; the rest are the study's settings.
+GRID = (
+    "dataset", "algorithm", "head", "supervision", "first_stage_supervision", "alpha", "seed",
+    "sample_seed", "zero_shot", "pooled", "only_client",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Method:
     """What a method sets in a config."""
@@ -32,6 +42,7 @@ class Method:
     head: str
     supervision: str
     bound: str | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)  # settings of a variant
 
     def settings(self, alpha: float, clients: int) -> list[dict[str, Any]]:
         """Return the settings of its runs: one, or one per client for local-only."""
@@ -40,12 +51,18 @@ class Method:
             "head": self.head,
             "supervision": self.supervision,
             "alpha": 0.0 if self.bound == "oracle" else alpha,
+            **self.own,
         }
         if self.bound == "centralised":
             return [{**common, "pooled": True}]
         if self.bound == "local-only":
             return [{**common, "only_client": client} for client in range(clients)]
         return [common]
+
+    @property
+    def variant(self) -> str:
+        """What follows the first plus sign of its name: tells its runs from the plain method's."""
+        return self.name.partition("+")[2]
 
     @property
     def searched_as(self) -> str:
@@ -55,6 +72,25 @@ class Method:
 
 def parse_method(name: str) -> Method:
     """Return the method of a name, or say what a name looks like."""
+    plain, *variant = name.split("+")
+    if variant:
+        return replace(_parse_plain(plain), name=name, own=_own_settings(name, variant))
+    return _parse_plain(name)
+
+
+def _own_settings(name: str, texts: list[str]) -> dict[str, Any]:
+    """Read the settings of a variant; the grid's own are not for it to change."""
+    try:
+        own = dict(setting_of(text) for text in texts)
+    except ConfigError as error:
+        raise StudyError(f"method {name!r}: {error}") from None
+    for key in own:
+        if key in GRID and key != "first_stage_supervision":
+            raise StudyError(f"method {name!r}: {key} is decided by the grid of a study")
+    return own
+
+
+def _parse_plain(name: str) -> Method:
     bound, _, bound_head = name.partition(":")
     if bound in BOUNDS:
         if ":" in name and not bound_head:

@@ -225,8 +225,11 @@ def _clients(
     names = data.client_names if config.partition == "manifest" else knowledge.client_names
 
     def labelled(number: int, images: Indices) -> LabelledPart:
-        labels = nodes[images] if written is None else written[number, nodes[images]]
-        return LabelledPart(images, labels.astype(np.int64))
+        wrote = nodes[images] if written is None else written[number, nodes[images]]
+        labels: Indices = wrote.astype(np.int64)
+        if config.lazy_labels:
+            labels = _written_lazily(config, taxonomy, labels, number)
+        return LabelledPart(images, labels)
 
     clients = []
     for number, part in enumerate(parts):
@@ -237,6 +240,19 @@ def _clients(
             train, own = _held_out(config, train, number)
         clients.append(Client(names[number], train, known[number], own))
     return tuple(clients)
+
+
+def _written_lazily(
+    config: Config, taxonomy: Taxonomy, labels: NDArray[np.int64], client: int
+) -> NDArray[np.int64]:
+    """Write a share of the client's labels at leaves one level too coarse, by the seed."""
+    at_leaves = np.flatnonzero(np.isin(labels, taxonomy.leaves))
+    generator = numpy_generator(config.seed, "lazy labels", client)
+    count = int(config.lazy_labels * len(at_leaves) + 0.5)
+    lazy = generator.permutation(at_leaves)[:count]
+    written = labels.copy()
+    written[lazy] = taxonomy.parents[labels[lazy]]
+    return written
 
 
 def _has_validation(config: Config, data: LabelledImages) -> bool:
@@ -297,6 +313,7 @@ def plan_of(config: Config) -> Plan:
         local=local,
         branch=LocalSettings(**{**vars(local), "lr": config.branch_lr}),
         server=ServerSettings(config.server_optimizer, config.server_lr, config.server_momentum),
+        average_rounds=config.average_rounds,
         stopping=EarlyStopping(config.patience, config.min_delta),
         min_branch_samples=config.min_branch_samples,
         min_clients=config.min_clients,

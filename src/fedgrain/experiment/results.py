@@ -16,7 +16,7 @@ from fedgrain.errors import StudyError
 from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.intervals import Estimate, estimate
 from fedgrain.experiment.run_study import StudyFolder
-from fedgrain.experiment.study import Study, cell_configs, read_study, run_name
+from fedgrain.experiment.study import Study, cell_runs, read_study
 
 SKEW_METRICS = {"hr": "HR", "hp": "HP", "hf": "HF"}
 ZERO_SHOT_METRICS = {"seen_hf": "seen HF", "unseen_hf": "unseen HF"}
@@ -68,8 +68,8 @@ def collect(folder: str | Path) -> Results:
     for dataset, method, alpha, seed in product(
         study.datasets, study.methods, study.alphas, study.seeds
     ):
-        configs = cell_configs(study, dataset, method, alpha, seed, rates)
-        found = [_finished(place.runs / run_name(config)) for config in configs]
+        names = cell_runs(study, dataset, method, alpha, seed, rates)
+        found = [_finished(place.runs / name) for name in names]
         values = [one for one in found if one is not None]
         if len(values) < len(found):
             missing += 1
@@ -87,8 +87,8 @@ def run_folders(
     """Return the run folders of one cell of a study."""
     place = StudyFolder(folder)
     study = read_study(place.study)
-    configs = cell_configs(study, dataset, method, alpha, seed, place.rates())
-    return [RunFolder(place.runs / run_name(config)) for config in configs]
+    names = cell_runs(study, dataset, method, alpha, seed, place.rates())
+    return [RunFolder(place.runs / name) for name in names]
 
 
 def _finished(path: Path) -> dict[str, Any] | None:

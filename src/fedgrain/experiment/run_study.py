@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fedgrain.errors import FedgrainError, StudyError
+from fedgrain.errors import DivergedError, FedgrainError, StudyError
 from fedgrain.experiment.folder import RunFolder, exclusive, read_json, write_json
-from fedgrain.experiment.study import MAY_GROW, PlannedRun, Study, plan_runs, read_study
+from fedgrain.experiment.study import MAY_GROW, PlannedRun, Study, plan_runs, read_study, selected
 from fedgrain.experiment.workers import absolute, run_job
 from fedgrain.files import write_text
 
@@ -56,6 +56,7 @@ class Outcome:
 
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    diverged: set[str] = field(default_factory=set)  # those of the failures
 
 
 def run_study(
@@ -64,16 +65,19 @@ def run_study(
     executor: Executor,
     progress: Progress,
     tracking: Tracking | None = None,
+    only: Sequence[str] = (),
 ) -> Outcome:
     """Run what is missing of a study; a run that fails does not stop the others.
 
-    The runs of the grid are tracked where asked, those of the search are not.
+    ``only`` are patterns of run names: the rest of the grid is left for another time. The runs of
+    the grid are tracked where asked, those of the search are not.
     """
     from fedgrain.experiment.search import search_rates
 
     study = study.complete()
     place = StudyFolder(folder)
     check_folder(study, place)
+    selected(plan_runs(study, {}), only)  # refuse a pattern that matches nothing before any run
     place.path.mkdir(parents=True, exist_ok=True)
     with exclusive(place.lock):
         write_text(place.study, study.toml())
@@ -84,7 +88,12 @@ def run_study(
                 write_json(place.failures, dict(outcome.failures))
                 return outcome
         outcome = work_off(
-            plan_runs(study, rates), place.runs, executor, progress, "runs", tracking
+            selected(plan_runs(study, rates), only),
+            place.runs,
+            executor,
+            progress,
+            "runs",
+            tracking,
         )
         place.failures.unlink(missing_ok=True)
         if outcome.failures:
@@ -105,7 +114,7 @@ def check_folder(study: Study, place: StudyFolder) -> None:
     before = read_study(place.study).complete()
     for name in vars(before):
         old, new = getattr(before, name), getattr(study, name)
-        if name == "settings":
+        if name in ("settings", "search_settings"):
             both = sorted({*old, *new})
             differing = [
                 f"{n} ({old.get(n)} and {new.get(n)})" for n in both if old.get(n) != new.get(n)
@@ -158,6 +167,8 @@ def work_off(
                 outcome.values[name] = job.result()
             else:
                 outcome.failures[name] = _told(error)
+                if isinstance(error, DivergedError):
+                    outcome.diverged.add(name)
             progress.finished(name, outcome.failures.get(name))
     return outcome
 

@@ -2,7 +2,8 @@
 
 At alpha 0 every label is a leaf and all supervisions of a head are the same loss, so `paper` stands
 for them all, and the bounds take the rate of their head. FedBDFT takes the rate of cond-softmax for
-its first stage; what is searched for it is the rate of its branches.
+its first stage; what is searched for it is the rate of its branches. A candidate at which training
+diverges for any seed is out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import product
 from statistics import fmean
 from typing import Any
 
+from fedgrain.errors import StudyError
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import write_json
 from fedgrain.experiment.methods import parse_method
@@ -46,13 +48,15 @@ def search_rates(
         planned = [run for run in linked({**earlier, **configs}) if run.name in configs]
         outcome = work_off(planned, place.search_runs, executor, progress, f"search of {setting}")
         everything.values |= outcome.values
-        everything.failures |= outcome.failures
-        if outcome.failures:
+        everything.failures |= {
+            name: told for name, told in outcome.failures.items() if name not in outcome.diverged
+        }
+        if everything.failures:
             return rates, everything
         earlier |= configs
         for dataset, one in product(study.datasets, searched):
             scores = _scores(configs, outcome, dataset, one, setting)
-            tables[dataset][one] = _settled(scores, setting)
+            tables[dataset][one] = _settled(scores, setting, f"{dataset}, {one}")
             start = rates[dataset]["cond-softmax"] if one == "fedbdft" else {}
             rates[dataset][one] = {**start, setting: tables[dataset][one]["best"]}
     write_json(place.search, {"rates": rates, "tables": tables})
@@ -69,7 +73,8 @@ def _config(
     rates: Mapping[str, Mapping[str, float]],
 ) -> Config:
     """Return the run of one candidate: alpha 0, and all classes seen."""
-    plain = replace(study, zero_shot=False)
+    settings = {**study.settings, **study.search_settings}
+    plain = replace(study, zero_shot=False, settings=settings)
     start = rates["cond-softmax"] if searched == "fedbdft" else {}
     config = plain.configs(dataset, f"{searched}/paper", 0.0, seed, {**start, setting: value})[0]
     return replace(config, sample_seed=IMAGENET_SAMPLE) if dataset == "imagenet" else config
@@ -77,23 +82,31 @@ def _config(
 
 def _scores(
     configs: Mapping[str, Config], outcome: Outcome, dataset: str, searched: str, setting: str
-) -> dict[float, dict[str, float]]:
-    """Return validation HF by candidate, then by seed."""
-    scores: dict[float, dict[str, float]] = {}
+) -> dict[float, dict[str, float | None]]:
+    """Return validation HF by candidate, then by seed; None where training diverged."""
+    scores: dict[float, dict[str, float | None]] = {}
     for name, config in configs.items():
         one = "fedbdft" if config.algorithm == "fedbdft" else config.head
         if (config.dataset, one) == (dataset, searched):
             by_seed = scores.setdefault(getattr(config, setting), {})
-            by_seed[str(config.seed)] = outcome.values[name]["validation_hf"]
+            by_seed[str(config.seed)] = outcome.values.get(name, {}).get("validation_hf")
     return scores
 
 
-def _settled(scores: Mapping[float, Mapping[str, float]], setting: str) -> dict[str, Any]:
+def _settled(
+    scores: Mapping[float, Mapping[str, float | None]], setting: str, what: str
+) -> dict[str, Any]:
     """Take the candidate with the best mean; among equals the smallest."""
-    means = {value: fmean(by_seed.values()) for value, by_seed in sorted(scores.items())}
+    means: dict[float, float | None] = {}
+    for value, by_seed in sorted(scores.items()):
+        finite = [score for score in by_seed.values() if score is not None]
+        means[value] = fmean(finite) if len(finite) == len(by_seed) else None
+    standing = {value: mean for value, mean in means.items() if mean is not None}
+    if not standing:
+        raise StudyError(f"{what}: training diverged at every candidate for {setting}; add lower")
     return {
         "setting": setting,
-        "best": max(means, key=means.__getitem__),
+        "best": max(standing, key=standing.__getitem__),
         "mean_validation_hf": {f"{value:g}": mean for value, mean in means.items()},
         "validation_hf": {f"{value:g}": dict(scores[value]) for value in means},
     }

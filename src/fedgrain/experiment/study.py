@@ -8,6 +8,7 @@ it was stopped, goes on by being started again.
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -18,14 +19,9 @@ from typing import Any
 
 from fedgrain.errors import ConfigError, StudyError
 from fedgrain.experiment.config import Config
-from fedgrain.experiment.methods import Method, parse_method
+from fedgrain.experiment.methods import GRID, Method, parse_method
 from fedgrain.files import read_text
 
-# What the grid decides in each run's config; the rest are the study's settings.
-GRID = (
-    "dataset", "algorithm", "head", "supervision", "first_stage_supervision", "alpha", "seed",
-    "sample_seed", "zero_shot", "pooled", "only_client",
-)  # fmt: skip
 MAY_GROW = ("datasets", "methods", "alphas", "seeds")
 
 
@@ -43,6 +39,7 @@ class Study:
     candidates: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2)
     branch_candidates: tuple[float, ...] = (0.002, 0.005, 0.01, 0.02, 0.05)
     search_seeds: tuple[int, ...] = tuple(range(42, 47))
+    search_settings: Mapping[str, Any] = field(default_factory=dict)  # a shorter schedule, say
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,7 +50,7 @@ class Study:
                 raise StudyError(f"study {self.name}: {name} is empty; give at least one value")
             if len(set(values)) < len(values):
                 raise StudyError(f"study {self.name}: {name} names a value twice: {values}")
-        for name in self.settings:
+        for name in (*self.settings, *self.search_settings):
             if name in GRID:
                 raise StudyError(f"setting {name} is decided by the grid of a study; not in it")
         if self.zero_shot and self.alphas != (0.0,):
@@ -89,10 +86,11 @@ class Study:
     def toml(self) -> str:
         """Return all of it as TOML."""
         content = asdict(self)
-        settings = content.pop("settings")
+        tables = {name: content.pop(name) for name in ("search_settings", "settings")}
         lines = [f"{name} = {_toml(value)}" for name, value in content.items()]
-        lines += ["", "[settings]"]
-        lines += [f"{name} = {_toml(value)}" for name, value in settings.items()]
+        for table, settings in tables.items():
+            lines += ["", f"[{table}]"]
+            lines += [f"{name} = {_toml(value)}" for name, value in settings.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -116,23 +114,44 @@ def plan_runs(
     configs: dict[str, Config] = {}
     grid = product(study.seeds, study.datasets, study.alphas, study.methods)
     for seed, dataset, alpha, method in grid:
-        for config in cell_configs(study, dataset, method, alpha, seed, rates):
-            configs.setdefault(run_name(config), config)
+        for name, config in cell_runs(study, dataset, method, alpha, seed, rates).items():
+            configs.setdefault(name, config)
     return linked(configs)
 
 
-def cell_configs(
+def selected(planned: Sequence[PlannedRun], only: Sequence[str]) -> list[PlannedRun]:
+    """Return the runs whose names match a pattern, those of the first pattern first; all for none.
+
+    A fedbdft goes after the run it starts from, if that is selected as well.
+    """
+    if not only:
+        return list(planned)
+    chosen = {
+        run.name: run
+        for pattern in only
+        for run in planned
+        if fnmatch.fnmatchcase(run.name, pattern)
+    }
+    if not chosen:
+        raise StudyError(
+            f"no run of the study matches {' or '.join(only)}; --dry-run lists the names"
+        )
+    return list(chosen.values())
+
+
+def cell_runs(
     study: Study,
     dataset: str,
     method: str,
     alpha: float,
     seed: int,
     rates: Mapping[str, Mapping[str, Mapping[str, float]]],
-) -> list[Config]:
-    """Return the configs of a cell with the learning rates found for its method."""
+) -> dict[str, Config]:
+    """Return the runs of a cell by name, with the learning rates found for its method."""
     parsed = parse_method(method)
     found = rates.get(dataset, {}).get(parsed.searched_as)
-    return study.configs(dataset, parsed, alpha, seed, found)
+    configs = study.configs(dataset, parsed, alpha, seed, found)
+    return {run_name(config, parsed.variant): config for config in configs}
 
 
 def linked(configs: Mapping[str, Config]) -> list[PlannedRun]:
@@ -157,10 +176,11 @@ def first_stage(config: Config) -> Config:
     )
 
 
-def run_name(config: Config) -> str:
+def run_name(config: Config, variant: str = "") -> str:
     """Return the folder of a run: what tells the runs of a study apart."""
     method = "fedbdft" if config.algorithm == "fedbdft" else config.head
-    parts = [config.dataset, method, config.supervision or "paper", f"alpha{config.alpha:g}"]
+    parts = [config.dataset, method, config.supervision or "paper"]
+    parts += [variant] * bool(variant) + [f"alpha{config.alpha:g}"]
     parts += ["zero-shot"] * config.zero_shot + ["centralised"] * config.pooled
     parts += [] if config.only_client is None else [f"client{config.only_client}"]
     return safe_name("-".join([*parts, f"seed{config.seed}"]))
@@ -190,7 +210,8 @@ def study_of(content: Mapping[str, Any]) -> Study:
     wanted = {part.name: str(part.type) for part in fields(Study)}
     known = [setting.name for setting in fields(Config)]
     _refuse_unknown(content, list(wanted), "a part of a study")
-    _refuse_unknown(content.get("settings", {}), known, "a setting of a run")
+    for table in ("settings", "search_settings"):
+        _refuse_unknown(content.get(table, {}), known, "a setting of a run")
     values = {name: _typed(name, value, wanted[name]) for name, value in content.items()}
     return Study(**values)
 

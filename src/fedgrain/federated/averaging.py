@@ -52,6 +52,16 @@ class RunningAverage:
         return server_step(server, self.mean(server), memory, settings, parameters)
 
 
+def moved_towards(mean: State, newest: State, share: float) -> State:
+    """Return a running mean moved by a share towards the newest weights; by all of it at first."""
+    if not mean or share == 1:
+        return newest
+    return {
+        name: mean[name].lerp(value, share) if value.is_floating_point() else value
+        for name, value in newest.items()
+    }
+
+
 SERVER_OPTIMIZERS = ("none", "sgd", "adam", "adagrad")
 
 

@@ -16,6 +16,9 @@ from fedgrain.federated.workshop import Workshop
 ABSURD = 1e3  # how many times its own norm a model cannot sensibly move in one round
 
 
+NOT_FINITE = "its update holds NaN or infinite numbers"
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """One client's work in one round: the whole model, or one branch of it."""
@@ -117,7 +120,7 @@ def checked(task: Task, update: Update) -> Update | Fault:
             found, wanted = list(update.state[name].shape), list(value.shape)
             return Fault(f"its update has {name} of shape {found}, but {wanted} was sent")
     if not update.finite:
-        return Fault("its update holds NaN or infinite numbers")
+        return Fault(NOT_FINITE)
     way, start = _distance(update.state, task.weights), _distance(task.weights, None)
     if way > ABSURD * (1.0 + start):
         return Fault(

@@ -3,16 +3,20 @@
 A round: sample clients that have data, let each train from the global weights on its own labels,
 average the results weighted by the samples that entered each client's loss, validate, keep the
 best.
+
+Where clients know different leaves, each round's weights lean to those its clients knew. With
+``average_rounds`` n the weights that are validated and kept are a running mean over rounds: of all
+rounds up to the n-th, then with weight 1/n for the newest. Training goes on from the plain weights.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedgrain.errors import FederationError
-from fedgrain.federated.averaging import State
+from fedgrain.errors import DivergedError, FederationError
+from fedgrain.federated.averaging import State, moved_towards
 from fedgrain.federated.early_stopping import EarlyStopping
-from fedgrain.federated.engine import Engine, Gathered, Task, gather
+from fedgrain.federated.engine import NOT_FINITE, Engine, Gathered, Task, gather
 from fedgrain.federated.plan import Plan, Report, joining, sample
 
 
@@ -23,13 +27,14 @@ class FedAvgState:
     round: int
     weights: State
     memory: State  # of the server's optimiser
+    mean: State  # over rounds; empty where each round stands for itself
     best: State
     stopping: EarlyStopping
 
 
 def init(weights: State, plan: Plan) -> FedAvgState:
     """Start from given weights."""
-    return FedAvgState(0, weights, {}, weights, plan.stopping)
+    return FedAvgState(0, weights, {}, {}, weights, plan.stopping)
 
 
 def finished(state: FedAvgState, plan: Plan) -> bool:
@@ -50,11 +55,14 @@ def apply(state: FedAvgState, plan: Plan, engine: Engine) -> tuple[FedAvgState, 
     weights, memory = gathered.average.step(
         state.weights, state.memory, plan.server, engine.parameters
     )
-    score = engine.validate(weights)
+    mean = {}
+    if plan.average_rounds > 1:
+        mean = moved_towards(state.mean, weights, 1 / min(number, plan.average_rounds))
+    score = engine.validate(mean or weights)
     stopping = state.stopping.after(score)
-    best = weights if stopping.improved else state.best
+    best = (mean or weights) if stopping.improved else state.best
     report = Report("fedavg", number, score, gathered.clients, gathered.faults)
-    return FedAvgState(number, weights, memory, best, stopping), report
+    return FedAvgState(number, weights, memory, mean, best, stopping), report
 
 
 def _check(number: int, gathered: Gathered, eligible: int, plan: Plan) -> None:
@@ -69,7 +77,8 @@ def _check(number: int, gathered: Gathered, eligible: int, plan: Plan) -> None:
     text = f"round {number}: {len(gathered.clients)} clients sent an update"
     if gathered.faults:
         first = gathered.faults[0]
-        raise FederationError(
+        diverged = all(fault["fault"] == NOT_FINITE for fault in gathered.faults)
+        raise (DivergedError if diverged else FederationError)(
             f"{text}, min_clients is {plan.min_clients}, and {first['client']} failed with: "
             f"{first['fault']} (if numbers are not finite, try a lower learning rate)"
         )

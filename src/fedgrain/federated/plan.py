@@ -23,6 +23,7 @@ class Plan:
     local: LocalSettings = field(default_factory=LocalSettings)
     branch: LocalSettings = field(default_factory=lambda: LocalSettings(lr=0.01))
     server: ServerSettings = field(default_factory=ServerSettings)
+    average_rounds: int = 1  # of fedavg; how many of the last rounds the kept weights are a mean of
     stopping: EarlyStopping = field(default_factory=EarlyStopping)
     min_branch_samples: int = 8  # gamma
     min_clients: int = 1  # updates a round needs

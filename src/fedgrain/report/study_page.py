@@ -15,7 +15,7 @@ from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.methods import BOUNDS
 from fedgrain.experiment.results import Results, collect
 from fedgrain.experiment.run_study import Rates, StudyFolder
-from fedgrain.experiment.study import PlannedRun, cell_configs, plan_runs, run_name
+from fedgrain.experiment.study import PlannedRun, cell_runs, plan_runs
 from fedgrain.experiment.summary import sentence
 from fedgrain.experiment.tables import score_tables
 from fedgrain.files import read_text
@@ -72,10 +72,9 @@ def _cell(
     results: Results, place: StudyFolder, rates: Rates, cell: tuple[str, str, float]
 ) -> list[RunFolder]:
     """Return the finished runs of a data set, method and alpha, over all seeds."""
-    configs = [c for seed in results.study.seeds for c in cell_configs(
-        results.study, *cell, seed, rates
-    )]  # fmt: skip
-    places = [RunFolder(place.runs / run_name(config)) for config in configs]
+    study = results.study
+    names = (name for seed in study.seeds for name in cell_runs(study, *cell, seed, rates))
+    places = [RunFolder(place.runs / name) for name in names]
     return [found for found in places if found.result.exists()]
 
 
@@ -103,10 +102,11 @@ def _knowledge_configs(
 ) -> dict[str, Config]:
     """Return a config per alpha, the largest first: at a seed every method has the same clients."""
     study = results.study
-    return {
-        f"alpha {alpha:g}": cell_configs(study, dataset, method, alpha, study.seeds[0], rates)[0]
+    cells = {
+        f"alpha {alpha:g}": cell_runs(study, dataset, method, alpha, study.seeds[0], rates)
         for alpha in sorted(study.alphas, reverse=True)
     }
+    return {name: next(iter(runs.values())) for name, runs in cells.items()}
 
 
 def _over_alpha_block(results: Results) -> Block:
