@@ -63,6 +63,12 @@ class Config:
         None, "fedbdft: supervision of its first stage (default: the same)", SUPERVISIONS
     )
     laziness: float = _setting(0.0, "projection: how often a labeller stops early, from 0 to 1")
+    responsibilities: str = _setting(
+        "step",
+        "marginal, projection: share a label out over its leaves at each step, or once a round by "
+        "the global model (flat-softmax, ps-softmax)",
+        ("step", "round"),
+    )
     net: str | None = _setting(
         None, "net (default: by image size)", ("cnn-32", "cnn-64", "squeezenet"), own=True
     )
@@ -148,6 +154,14 @@ class Config:
         if self.laziness and "projection" not in (self.supervision, self.first_stage_supervision):
             raise ConfigError(
                 f"laziness is {self.laziness}, but only supervision projection has one"
+            )
+        if self.responsibilities == "round" and (
+            self.supervision not in ("marginal", "projection")
+            or self.head not in ("flat-softmax", "ps-softmax")
+        ):
+            raise ConfigError(
+                "responsibilities once a round are for flat-softmax or ps-softmax under marginal "
+                f"or projection, not for {self.head} under {self.supervision or 'paper'}"
             )
         generated = self.knowledge in ("relational", "known-paths", "hidden-leaves")
         if generated and self.partition != "manifest":  # which brings its own number of clients

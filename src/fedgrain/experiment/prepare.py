@@ -290,7 +290,14 @@ def model_of(config: Config, data: LabelledImages) -> Model:
     by_size = "squeezenet" if side >= 95 else "cnn-64" if side >= 48 else "cnn-32"
     supervision = config.supervision or "paper"
     first = config.first_stage_supervision or supervision
-    return Model(config.net or by_size, config.head, first, supervision, config.laziness)
+    return Model(
+        config.net or by_size,
+        config.head,
+        first,
+        supervision,
+        config.laziness,
+        config.responsibilities,
+    )
 
 
 def plan_of(config: Config) -> Plan:

@@ -50,6 +50,7 @@ class Model:
     supervision: str = "paper"
     branch_supervision: str = "paper"
     laziness: float = 0.0
+    responsibilities: str = "step"  # or round: labels are shared out over leaves once a round
 
 
 class Workshop:
@@ -94,9 +95,10 @@ class Workshop:
         seed, numbers = self.plan.seed, (round_number, client if drawn_as is None else drawn_as)
         loss: Loss
         if branch is None:
-            loss = self.supervised(client).loss
+            loss, data = self.supervised(client).loss, self.whole_data(client)
+            if self.model.responsibilities == "round":
+                loss, data = self.supervised(client).shared_loss, self._shared_out(client, weights)
             generator = numpy_generator(seed, "local training", *numbers)
-            data = self.whole_data(client)
             return train_locally(self.net, weights, loss, data, self.plan.local, generator)
         generator = numpy_generator(seed, "branch training", *numbers, branch)
         loss = self._branch_loss(client, branch)
@@ -136,6 +138,16 @@ class Workshop:
         return TrainingData(
             self.federation.source, part.indices[entering.numpy()], labels[entering]
         )
+
+    def _shared_out(self, client: int, weights: State) -> TrainingData:
+        """Share every label out over the leaves as the global model does (EM's E-step)."""
+        self.net.load_state_dict(weights)
+        data, supervised, shares = self.whole_data(client), self.supervised(client), []
+        for start in range(0, len(data.indices), BLOCK):
+            images = data.source.batch(data.indices[start : start + BLOCK]).to(self.device)
+            labels = data.targets[start : start + BLOCK].to(self.device)
+            shares.append(supervised.responsibilities(run_in_chunks(self.net, images), labels))
+        return TrainingData(data.source, data.indices, torch.cat(shares).cpu())
 
     def _branch_data(self, client: int, branch: int) -> TrainingData:
         site = self.federation.clients[client]

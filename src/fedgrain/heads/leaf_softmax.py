@@ -52,15 +52,33 @@ class LeafSoftmax(Head):
 
     def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return -log of the softmax of all leaves under the label."""
-        weight = torch.where(self.sums.leaves_below(labels), 0.0, -torch.inf)
-        return minus_log_share(self.leaf_scores(logits), weight)
+        return minus_log_share(self.leaf_scores(logits), self.leaf_weights(labels, None))
 
     def projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:
         """Return -log of the softmax of the leaves the label stands for."""
+        return minus_log_share(self.leaf_scores(logits), self.leaf_weights(labels, projection))
+
+    def leaf_weights(self, labels: Tensor, projection: Projection | None) -> Tensor:
+        """Return the log weight of each leaf [batch, leaves] in the likelihood of a label."""
+        if projection is None:
+            return torch.where(self.sums.leaves_below(labels), 0.0, -torch.inf)
         below = self.sums.leaves_below(labels)  # [batch, leaves]
         stands_for = projection.projected == labels[:, None]
         stands_for = torch.where(projection.empty[labels, None], below, stands_for)
         weight = torch.where(stands_for, 0.0, -torch.inf)
         if projection.laziness > 0.0:
             weight = torch.where(below & ~stands_for, projection.log_laziness, weight)
-        return minus_log_share(self.leaf_scores(logits), weight)
+        return weight
+
+    def responsibilities(
+        self, logits: Tensor, labels: Tensor, projection: Projection | None
+    ) -> Tensor:
+        """Return P(leaf | label) [batch, leaves]: how the model shares a label out over leaves."""
+        return (self.leaf_scores(logits) + self.leaf_weights(labels, projection)).softmax(1)
+
+    def shared_losses(self, logits: Tensor, shares: Tensor) -> Tensor:
+        """Return the cross-entropy with given shares of the leaves [batch, leaves].
+
+        At the weights that made the shares its gradient is that of the likelihood of the label.
+        """
+        return functional.cross_entropy(self.leaf_scores(logits), shares, reduction="none")

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import Head, mean_entering
+from fedgrain.heads.leaf_softmax import LeafSoftmax
 from fedgrain.heads.projection import Projection
 from fedgrain.taxonomy.tree import BoolArray
 
@@ -40,6 +41,24 @@ class Supervised(nn.Module):
         if self.supervision == "marginal":
             return self.head.marginal_losses(logits, labels)
         return self.head.sample_losses(logits, labels)
+
+    def responsibilities(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return P(leaf | label) [batch, leaves], the E-step of EM for labels that stand for sets.
+
+        Training on them for a round instead of on the likelihood itself keeps a client from
+        settling, by its own few steps, which of the leaves it cannot tell apart an image shows.
+        """
+        if not isinstance(self.head, LeafSoftmax) or self.supervision == "paper":
+            raise HeadError(
+                "responsibilities are of flat-softmax or ps-softmax under marginal or projection, "
+                f"not of {self.head.name} under {self.supervision}"
+            )
+        return self.head.responsibilities(logits, labels, self.projection)
+
+    def shared_loss(self, logits: Tensor, shares: Tensor) -> Tensor:
+        """Mean loss over a batch whose labels were shared out over the leaves [batch, leaves]."""
+        assert isinstance(self.head, LeafSoftmax)  # it made the shares
+        return self.head.shared_losses(logits, shares).mean()
 
     def enters(self, labels: Tensor) -> Tensor:
         """Mask [batch]: the sample enters the loss. `marginal` and `projection` use every one."""
