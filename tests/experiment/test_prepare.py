@@ -45,6 +45,22 @@ def test_clients_write_the_deepest_node_they_know(small) -> None:
             assert label == known[-1] == written.of_nodes[number, leaf]
 
 
+def test_a_share_of_the_labels_at_leaves_is_written_one_level_too_coarse(small) -> None:
+    honest, lazy, again = (
+        prepare(small(lazy_labels=share)).federation for share in (0.0, 0.3, 0.3)
+    )
+    taxonomy = honest.taxonomy
+    for client, late, twin in zip(honest.clients, lazy.clients, again.clients, strict=True):
+        assert np.array_equal(client.train.indices, late.train.indices)
+        assert np.array_equal(late.train.labels, twin.train.labels)
+        at_leaf = np.isin(client.train.labels, taxonomy.leaves)
+        changed = client.train.labels != late.train.labels
+        assert changed.sum() == int(0.3 * at_leaf.sum() + 0.5) > 0
+        assert not (changed & ~at_leaf).any()
+        parents = taxonomy.parents[client.train.labels[changed]]
+        assert np.array_equal(late.train.labels[changed], parents)
+
+
 def test_the_seed_decides_everything(small) -> None:
     one, same, other = (prepare(small(seed=seed)).federation for seed in (47, 47, 48))
     for client, twin in zip(one.clients, same.clients, strict=True):

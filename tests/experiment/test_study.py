@@ -16,7 +16,7 @@ from fedgrain.experiment.presets import PRESETS, preset
 from fedgrain.experiment.results import collect
 from fedgrain.experiment.run import run
 from fedgrain.experiment.run_study import StudyFolder, run_study
-from fedgrain.experiment.study import Study, plan_runs, read_study, run_name
+from fedgrain.experiment.study import Study, plan_runs, read_study, run_name, selected
 from fedgrain.experiment.tables import score_tables
 from fedgrain.experiment.workers import local_workers
 from study_parts import killed_once, long_sleep, process_number
@@ -124,6 +124,55 @@ def test_the_grid_asks_for_each_run_once():
         assert planned[fedbdft.after].after is None
     other = replace(SMALL, methods=("cond-softmax/paper", "fedbdft/projection"))
     assert {run.after for run in plan_runs(other, {})} == {None}  # another first stage
+
+
+def test_a_variant_is_a_method_with_settings_of_its_own():
+    name = "flat-softmax/projection+laziness=0.25+crop_and_flip=true"
+    study = replace(SMALL, methods=("flat-softmax/projection", name), alphas=(0.5,))
+    plain, variant = plan_runs(study, {"own_parts:few_glyphs": {"flat-softmax": {"lr": 0.3}}})
+    assert variant.name == (
+        "own_parts-few_glyphs-flat-softmax-projection-laziness-0.25-crop_and_flip-true-"
+        "alpha0.5-seed1"
+    )
+    assert (variant.config.lr, variant.config.laziness, variant.config.crop_and_flip) == (
+        0.3, 0.25, True,
+    )  # fmt: skip
+    assert plain.config == replace(variant.config, laziness=0.0, crop_and_flip=False)
+    own = replace(study, methods=(name.replace("laziness=0.25", "lr=0.7"),))
+    (run,) = plan_runs(own, {"own_parts:few_glyphs": {"flat-softmax": {"lr": 0.3}}})
+    assert run.config.lr == 0.7  # its own word is the last
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        ("+laziness", "'laziness' is not KEY=VALUE"),
+        ("+lazines=0.1", "'lazines' is not a setting of fedgrain run; did you mean laziness"),
+        ("+alpha=0.1", "alpha is decided by the grid"),
+        ("+laziness=much", "laziness is 'much'"),
+    ],
+)
+def test_bad_variants_are_one_sentence(ending, words):
+    with pytest.raises((StudyError, ConfigError), match=words):
+        replace(SMALL, methods=(f"flat-softmax/projection{ending}",))
+
+
+def test_only_what_matches_is_run_and_the_first_pattern_comes_first(tmp_path):
+    names = [run.name for run in selected(plan_runs(SMALL, {}), ["*fedbdft*0.5*", "*alpha0-*"])]
+    start = "own_parts-few_glyphs"
+    assert names == [
+        f"{start}-fedbdft-paper-alpha0.5-seed1",
+        f"{start}-cond-softmax-paper-alpha0-seed1",
+        f"{start}-fedbdft-paper-alpha0-seed1",
+    ]
+    progress = Watched()
+    outcome = run_study(SMALL, tmp_path / "s", Here(), progress, None, ["*cond*alpha0-seed1"])
+    assert list(outcome.values) == [f"{start}-cond-softmax-paper-alpha0-seed1"]
+    assert progress.told[0] == ("runs", 1, 0)
+    assert collect(tmp_path / "s").missing == 3  # the oracle is the run at alpha 0
+    with pytest.raises(StudyError, match=r"no run of the study matches \*oak\*"):
+        run_study(SMALL, tmp_path / "other", Here(), progress, None, ["*oak*"])
+    assert not (tmp_path / "other").exists()
 
 
 def test_bounds_are_runs_of_their_own():
@@ -343,6 +392,25 @@ def test_the_search_takes_the_best_mean_validation_hf(tmp_path):
         assert all(config[name] == value for name, value in rates[searched].items())
     assert collect(tmp_path / "s").missing == 0
     assert worked_off(study, tmp_path / "s")[1] == []  # nothing is searched twice
+
+
+def test_a_candidate_that_diverges_is_out_and_the_search_has_settings_of_its_own(tmp_path):
+    study = replace(
+        SMALL, methods=("flat-softmax/paper",), alphas=(0.5,), search=True,
+        candidates=(0.1, 1e6), search_seeds=(5,), search_settings={"rounds": 3},
+    )  # fmt: skip
+    outcome, _, told = worked_off(study, tmp_path / "s")
+    assert not outcome.failures
+    (table,) = json.loads((tmp_path / "s" / "search.json").read_text())["tables"].values()
+    assert table["flat-softmax"]["best"] == 0.1
+    assert table["flat-softmax"]["mean_validation_hf"]["1e+06"] is None
+    searched = [json.loads(f.read_text()) for f in (tmp_path / "s/search").rglob("result.json")]
+    assert [one["config"]["rounds"] for one in searched] == [3]
+    assert [one["config"]["rounds"] for one in outcome.values.values()] == [2]
+    (problem,) = [line[1] for line in told if len(line) == 2 and line[1]]
+    assert "absurdly large" in problem
+    with pytest.raises(StudyError, match="diverged at every candidate for lr; add lower"):
+        worked_off(replace(study, candidates=(1e6,)), tmp_path / "other")
 
 
 def test_the_search_for_imagenet_uses_its_own_sample_and_all_classes():

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fedgrain.errors import FederationError
+from fedgrain.errors import DivergedError, FederationError
 from fedgrain.federated import EarlyStopping, LocalSettings, Plan, fedavg
 from fedgrain.federated.plan import joining, sample
-from small_federation import VALIDATION, Recording, engine, federation
+from small_federation import VALIDATION, Recording, engine, federation, known
 
 LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
 EVERYONE = Plan(join_ratio=1.0, local=LocalSettings(lr=0.2, batch=4))
@@ -124,6 +124,53 @@ def test_best_weights_are_kept_and_patience_ends_it() -> None:
     assert state.stopping.best == 0.5
     assert state.best is weights[1]
     assert fedavg.finished(replace(state, round=50, stopping=EarlyStopping()), plan)
+
+
+def test_the_mean_over_rounds_is_validated_and_kept_and_training_goes_on_without_it() -> None:
+    plain = replace(EVERYONE, rounds=5)
+    plan = replace(plain, average_rounds=3)
+    trainer = engine(federation([LABELS, LABELS[:4]]), plan)
+    validated = []
+    trainer.validate = lambda weights: validated.append(weights) or len(validated) / 10
+    state, history = fedavg.init(trainer.workshop.initial, plan), []
+    for _ in range(5):
+        state, _ = fedavg.apply(state, plan, trainer)
+        history.append(state.weights)
+    untouched = rounds(engine(federation([LABELS, LABELS[:4]]), plain), plain, 5)
+    for name, value in untouched.weights.items():
+        assert torch.equal(state.weights[name], value)
+        mean = sum(weights[name] for weights in history[:3]) / 3
+        torch.testing.assert_close(validated[2][name], mean, atol=1e-6, rtol=1e-5)
+        for newest, found in zip(history[3:], validated[3:], strict=True):
+            mean = mean + (newest[name] - mean) / 3
+            torch.testing.assert_close(found[name], mean, atol=1e-6, rtol=1e-5)
+        assert torch.equal(state.best[name], validated[4][name])
+
+
+def test_labels_shared_out_once_a_round_take_the_same_first_step() -> None:
+    """With one batch a round the anchor is where the step is made; with more it is not."""
+    labels = ["a1", "b", "r", "a", "a", "b", "a1", "r"]
+    knowing = [known("a", "a1", "b")]
+    for batch, same in ((8, True), (2, False)):
+        plan = replace(EVERYONE, local=LocalSettings(lr=0.2, batch=batch))
+        final = [
+            rounds(
+                engine(
+                    federation([labels], knowing), plan, head="flat-softmax",
+                    supervision="projection", responsibilities=when,
+                ),
+                plan, 2,
+            ).weights
+            for when in ("step", "round")
+        ]  # fmt: skip
+        close = all(torch.allclose(final[0][n], final[1][n], atol=1e-6) for n in final[0])
+        assert close == same
+
+
+def test_divergence_is_told_apart_from_other_faults() -> None:
+    plan = replace(EVERYONE, local=LocalSettings(lr=1e6, batch=4), rounds=9)
+    with pytest.raises(DivergedError, match="try a lower learning rate"):
+        rounds(engine(federation([LABELS]), plan), plan, 9)
 
 
 def test_who_joins() -> None:

@@ -48,6 +48,39 @@ def test_projection_is_the_sum_over_the_leaves_it_stands_for(name, tree, seed, l
         assert torch.autograd.gradcheck(lambda x: quiet_losses(supervised, x, labels), [logits])
 
 
+@pytest.mark.parametrize("name", ["flat-softmax", "ps-softmax"])
+@pytest.mark.parametrize("supervision", ["marginal", "projection"])
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_responsibilities_are_one_step_of_em(name, supervision, tree, seed):
+    """Where they were made, they pull exactly as the likelihood does; elsewhere they bound it."""
+    known = torch.tensor(random_knowledge(tree, seed))
+    head = build_head(name, tree)
+    supervised = supervise(head, supervision, known=known)
+    labels = torch.arange(len(tree))
+    logits = logits_for(head, len(tree), seed).requires_grad_()
+    shares = supervised.responsibilities(logits, labels).detach()
+    torch.testing.assert_close(shares.sum(1), torch.ones_like(shares[:, 0]))
+    for label, row in enumerate(shares):
+        outside = [leaf for leaf in range(len(row)) if label not in tree.path(tree.leaves[leaf])]
+        assert not row[outside].any()
+    (expected,) = torch.autograd.grad(quiet_losses(supervised, logits, labels).mean(), logits)
+    (found,) = torch.autograd.grad(supervised.shared_loss(logits, shares), logits)
+    torch.testing.assert_close(found, expected)
+    entropy = -(shares * shares.clamp_min(1e-300).log()).sum(1)
+    other = logits_for(head, len(tree), seed + 1)
+    bound = head.shared_losses(other, shares) - entropy
+    assert (quiet_losses(supervised, other, labels) <= bound + 1e-6).all()
+
+
+def test_responsibilities_of_a_head_without_them_are_refused():
+    tree = Taxonomy.from_edges([("r", "a"), ("r", "b")])
+    for name, supervision in (("cond-softmax", "marginal"), ("flat-softmax", "paper")):
+        supervised = supervise(build_head(name, tree), supervision)
+        with pytest.raises(HeadError, match="responsibilities are of flat-softmax or ps-softmax"):
+            supervised.responsibilities(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64))
+
+
 @pytest.mark.parametrize("name", [name for name in HEADS if name != "cond-sigmoid"])
 @QUICK
 @given(tree=trees(14, 2), seed=SEEDS)

@@ -17,6 +17,7 @@ ABSURD = 1e3  # how many times its own norm a model cannot sensibly move in one 
 
 
 NOT_FINITE = "its update holds NaN or infinite numbers"
+TOO_LARGE = "its update is absurdly large"
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +124,7 @@ def checked(task: Task, update: Update) -> Update | Fault:
         return Fault(NOT_FINITE)
     way, start = _distance(update.state, task.weights), _distance(task.weights, None)
     if way > ABSURD * (1.0 + start):
-        return Fault(
-            f"its update is absurdly large: it moved by {way:.3g} from a norm of {start:.3g}"
-        )
+        return Fault(f"{TOO_LARGE}: it moved by {way:.3g} from a norm of {start:.3g}")
     return update
 
 
