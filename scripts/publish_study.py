@@ -1,0 +1,167 @@
+"""Copy what a study found, without weights and images, and write its tables and figures from that.
+
+    python scripts/publish_study.py STUDY docs/results/cifar100   # copy what is finished, write
+    python scripts/publish_study.py docs/results/cifar100         # write again from the copy
+    python scripts/publish_study.py --check docs/results/cifar100 # fail if a table is out of date
+
+The copy is a study folder as well: `fedgrain table` and `fedgrain report --no-images` read it.
+``reasons.toml`` in it, written by hand, says why a figure differs from the paper's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from fedgrain.experiment.folder import read_json
+from fedgrain.experiment.results import Results, collect, paper_figures
+from fedgrain.experiment.run_study import StudyFolder
+from fedgrain.experiment.study import plan_runs
+from fedgrain.experiment.table_formats import format_tables
+from fedgrain.experiment.tables import score_tables
+from fedgrain.files import write_text
+from fedgrain.report.figures import draw_study
+
+KEPT = ("config.toml", "result.json", "metrics.jsonl", "environment.json")
+
+
+def copy_finished(study: Path, target: Path) -> None:
+    """Copy the small files of the study and of its finished runs."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("study.toml", "search.json"):
+        if (study / name).exists():
+            shutil.copyfile(study / name, target / name)
+    for result in sorted((study / "runs").glob("*/result.json")):
+        place = target / "runs" / result.parent.name
+        place.mkdir(parents=True, exist_ok=True)
+        for name in KEPT:
+            shutil.copyfile(result.parent / name, place / name)
+
+
+def fragments(folder: Path) -> dict[str, str]:
+    """Return every table of the page by file name, made from the copy alone."""
+    results = collect(folder)
+    tables = {
+        "scores.md": format_tables(score_tables(results), "markdown"),
+        "verdicts.md": verdicts(folder, results),
+        "runs.md": runs(folder, results),
+    }
+    if (folder / "search.json").exists():
+        tables["search.md"] = search(folder)
+    return {name: text.rstrip("\n") + "\n" for name, text in tables.items()}
+
+
+def verdicts(folder: Path, results: Results) -> str:
+    """Return a line per cell of the paper's table: reproduced within its interval, or not."""
+    reasons: dict[str, str] = {}
+    if (folder / "reasons.toml").exists():
+        reasons = tomllib.loads((folder / "reasons.toml").read_text("utf-8"))
+    metric = list(results.metrics)[-1]
+    rows = []
+    for (dataset, method, alpha), figures in sorted(
+        paper_figures(results.study.zero_shot).items(), key=lambda item: (-item[0][2], item[0][1])
+    ):
+        if dataset not in results.study.datasets:
+            continue
+        mean, interval = figures[metric]
+        ours = results.by_seed(dataset, method, alpha, metric)
+        paper = f"{mean:.3f} ± {interval:.3f}"
+        if not ours:
+            rows.append([f"{alpha:g}", method, paper, "", "", "not run", ""])
+            continue
+        found = results.estimate(dataset, method, alpha, metric)
+        assert found is not None
+        shown = f"{found.mean:.3f}"
+        if found.interval is not None:
+            shown += f" ± {found.interval:.3f}"
+        difference = found.mean - mean
+        inside = abs(difference) <= interval
+        why = "" if inside else reasons.get(f"{method}@{alpha:g}", "not found yet")
+        verdict = "reproduced" if inside else "differs"
+        row = [f"{alpha:g}", method, paper, shown, f"{difference:+.3f}", verdict, why]
+        rows.append([*row[:3], f"{row[3]} ({len(ours)})", *row[4:]])
+    names = ["alpha", "method", "paper's HF", "our HF (seeds)", "difference", "verdict", "why"]
+    return _markdown(names, rows)
+
+
+def runs(folder: Path, results: Results) -> str:
+    """Return a line per finished run: what it was told, how long it went, how it ended."""
+    study, rates = results.study, StudyFolder(folder).rates()
+    rows = []
+    for planned in plan_runs(study, rates):
+        path = folder / "runs" / planned.name / "result.json"
+        if not path.exists():
+            continue
+        values = read_json(path)
+        config = planned.config
+        capped = _capped(values, config.rounds)
+        rate = f"{config.lr:g}"
+        length = f"{values['rounds']}{' (cap)' if capped else ''}"
+        if config.algorithm == "fedbdft":
+            rate += f", branches {config.branch_lr:g}"
+            length += f" + {values['cycles']} cycles"
+        scores = [f"{values[name]:.3f}" for name in ("hf", "hr", "hp", "accuracy")]
+        rows.append([f"`{planned.name}`", rate, length, f"{values['validation_hf']:.3f}", *scores])
+    names = ["run", "lr", "rounds", "validation HF", "HF", "HR", "HP", "leaf accuracy"]
+    return _markdown(names, rows)
+
+
+def _capped(values: dict[str, Any], rounds: int) -> bool:
+    return int(values["rounds"]) >= rounds
+
+
+def search(folder: Path) -> str:
+    """Return validation HF per method and candidate, the rate taken in bold."""
+    tables = read_json(folder / "search.json")["tables"]
+    blocks = []
+    for dataset, searched in tables.items():
+        for setting in ("lr", "branch_lr"):
+            chosen = {m: table for m, table in searched.items() if table["setting"] == setting}
+            if not chosen:
+                continue
+            values = list(next(iter(chosen.values()))["mean_validation_hf"])
+            rows = [[m, *(_score(table, value) for value in values)] for m, table in chosen.items()]
+            blocks.append(_markdown([f"{dataset}, {setting}", *values], rows))
+    return "\n".join(blocks)
+
+
+def _score(table: dict[str, Any], value: str) -> str:
+    mean = table["mean_validation_hf"][value]
+    if mean is None:
+        return "diverged"
+    return f"**{mean:.3f}**" if float(value) == table["best"] else f"{mean:.3f}"
+
+
+def _markdown(names: list[str], rows: list[list[str]]) -> str:
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def main() -> int:
+    """Copy, write or check."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("study", type=Path, help="the study's folder, or the copy itself")
+    parser.add_argument("target", type=Path, nargs="?", help="where the copy goes")
+    parser.add_argument("--check", action="store_true", help="write nothing, only compare")
+    args = parser.parse_args()
+    folder = args.target or args.study
+    if args.target and not args.check:
+        copy_finished(args.study, args.target)
+    tables = fragments(folder)
+    if args.check:
+        old = [n for n, text in tables.items() if (folder / n).read_text("utf-8") != text]
+        print(f"out of date: {', '.join(old)}" if old else "all tables are up to date")
+        return 1 if old else 0
+    for name, text in tables.items():
+        write_text(folder / name, text)
+    for path in draw_study(folder, collect(folder)):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
