@@ -25,6 +25,7 @@ from torch import nn
 from torch.nn import functional
 
 from fedgrain.federated import LocalSettings, Task, Workshop
+from fedgrain.federated.memory import keep_freed_memory
 from fedgrain.randomness import numpy_generator, torch_generator_from
 
 Key = tuple[int, int | None]  # client, branch
@@ -96,6 +97,7 @@ def serve(
 ) -> None:
     """Be one process: train the share of every round until the pipe closes."""
     torch.set_num_threads(1)
+    keep_freed_memory()  # a loop that is slowed down by its heap is no bound
     stored = torch.from_numpy(np.load(images, mmap_mode="c"))  # [images, height, width, channels]
     net_of = cache(plain_net)
     connection.send("ready")

@@ -82,7 +82,9 @@ def run(args: argparse.Namespace) -> None:
     config = config_of(args).complete()
     folder = args.out or default_folder(config)
     from fedgrain.experiment.run import run as run_experiment
+    from fedgrain.federated.memory import keep_freed_memory
 
+    keep_freed_memory()  # with one worker the clients train in this process
     progress = progress_bar(config)
     callbacks = [progress]
     if args.track:

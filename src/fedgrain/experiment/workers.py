@@ -110,7 +110,10 @@ class Workers(Executor):
 
 def _follow(lifeline: Connection) -> None:
     """In a worker: end at once when the other end of the pipe is gone, and leave Ctrl-C to it."""
+    from fedgrain.federated.memory import keep_freed_memory
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keep_freed_memory()
 
     def wait() -> None:
         try:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from fedgrain.federated.federation import Federation
+from fedgrain.federated.memory import keep_freed_memory
 from fedgrain.federated.messages import packed, unpacked
 from fedgrain.federated.plan import Plan
 from fedgrain.federated.sharing import MappedImages
@@ -88,6 +89,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which ends us
     end_with_parent(parent)
     torch.set_num_threads(1)
+    keep_freed_memory()
     serve(Connection(descriptor))
 
 
