@@ -84,7 +84,7 @@ def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) 
     tree = read_csv(taxonomy) if taxonomy is not None else None
     app = App(deployed_config(config, len(wanted.sites)), tree)
     aside = wanted.folder.with_name(f".{wanted.folder.name}.{os.getpid()}.part")
-    average_by(wanted.strategy, app.config)  # refuse what does not exist before it is written
+    average_by(wanted.strategy, app.config, frozenset())  # refused before anything is written
     operation = Operation(
         wanted.sites,
         wanted.folder / "run",

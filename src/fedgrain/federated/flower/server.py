@@ -87,7 +87,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             sites,
             validate_at_sites=app.config.validation == "clients",
             time_limit=app.config.client_time_limit,
-            new_average=average_by(str(settings["strategy"]), app.config),
+            new_average=average_by(str(settings["strategy"]), app.config, workshop.parameters),
         )
         wait_for_sites(engine, int(settings["wait-seconds"]), app.config.min_clients)
         with disk_space(place):
