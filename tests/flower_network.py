@@ -13,8 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+import fedgrain
+
 TESTS = Path(__file__).parent
 BIN = Path(sys.executable).parent
+# the processes import the fedgrain that is tested, wherever another is installed
+PYTHONPATH = os.pathsep.join([str(TESTS), str(Path(fedgrain.__file__).parents[1])])
 LIMIT = 150.0  # seconds nothing here may take longer than
 
 
@@ -108,7 +112,7 @@ class Network:
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_HOME": str(self.home),
-            "PYTHONPATH": str(TESTS),
+            "PYTHONPATH": PYTHONPATH,
             "OMP_NUM_THREADS": "1",
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
         }

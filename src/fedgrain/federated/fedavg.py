@@ -51,8 +51,8 @@ def apply(state: FedAvgState, plan: Plan, engine: Engine) -> tuple[FedAvgState, 
         state.weights, state.memory, plan.server, engine.parameters
     )
     score = engine.validate(weights)
-    stopping = state.stopping.after(score)
-    best = weights if stopping.improved else state.best
+    stopping = state.stopping if score is None else state.stopping.after(score)
+    best = weights if score is None or stopping.improved else state.best
     report = Report("fedavg", number, score, gathered.clients, gathered.faults)
     return FedAvgState(number, weights, memory, best, stopping), report
 
