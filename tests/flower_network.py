@@ -168,9 +168,10 @@ class Network:
             ],
         )  # fmt: skip
 
-    def run(self, app: Path, name: str) -> Started:
+    def run(self, app: Path, name: str, settings: str | None = None) -> Started:
         """Start a run; its log is streamed."""
-        return self.start(name, ["flwr", "run", str(app), "fedgrain", "--stream"])
+        changed = ["-c", settings] if settings else []
+        return self.start(name, ["flwr", "run", str(app), "fedgrain", "--stream", *changed])
 
     def _listens(self) -> bool:
         assert self.link.process.poll() is None, self.link.text()

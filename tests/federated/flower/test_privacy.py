@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,14 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgra
 pytest.importorskip("dp_accounting", reason="not installed: pip install 'fedgrain[dp]'")
 
 import dp_accounting
-from flwr.app import RecordDict
+from flwr.app import Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedgrain.cli import main
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import RunFolder
+from fedgrain.experiment.trained import load
 from fedgrain.federated import (
     Federation,
     LocalSettings,
@@ -41,9 +43,10 @@ from fedgrain.federated.flower.ledger import ServerLedger, SiteLedger
 from fedgrain.federated.flower.operation import Begun, Operation
 from fedgrain.federated.flower.privacy import Privacy
 from fedgrain.federated.flower.release import Release, released
+from fedgrain.federated.flower.server import serve
 from fedgrain.federated.flower.site import Site, answered, open_site
 from fedgrain.federated.flower.wire import by_branch, pack, state_of
-from flower_wire import Wire, at
+from flower_wire import Answer, Wire, at
 from small_federation import EVERYTHING, TREE, federation
 
 PRIVACY = Privacy(noise_multiplier=2.0, clip=0.5)
@@ -374,3 +377,66 @@ def test_noise_and_a_ledger_go_together_and_faults_have_no_name(
     answer = answered(lambda site: site.counts().record(), package, node, settings)
     assert {key: dict(value) for key, value in answer.items()} == {"failed": {"fault": "it failed"}}
     assert sentence in capsys.readouterr().err
+
+
+def private_app(place: Path, **options: Any) -> tuple[Path, dict[str, Any], Wire]:
+    """Write an app of a benchmark; return it, its settings, and sites that answer as it says."""
+    config = Config(
+        dataset="own_parts:few_glyphs", net="own_parts:SmallNet", clients=2, alpha=0.5,
+        max_children=4,
+        join_ratio=1.0, rounds=2, validation="clients", client_time_limit=10.0,
+    ).complete()  # fmt: skip
+    operation = Operation(["museum", "zoo"], place / "run", privacy=PRIVACY)
+    write_app(place / "app", App(config, None), operation)
+    text = (place / "app" / "pyproject.toml").read_text()
+    settings = {**tomllib.loads(text)["tool"]["flwr"]["app"]["config"], **options}
+    package = place / "app" / "fedgrain_app"
+
+    def site(number: int) -> Answer:
+        node = {"partition-id": number, "ledger": str(place / f"{number}.jsonl")}
+        return lambda message: answered(lambda s: at(s)(message), package, node, settings)
+
+    return package, settings, Wire({10: site(0), 11: site(1)})
+
+
+def test_a_resumed_run_pays_for_the_round_it_repeats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package, settings, wire = private_app(tmp_path)
+    answer = wire.sites[11]
+
+    def killed_in_round_two(message: Message) -> RecordDict:
+        if message.content.config_records.get("about", {}).get("round") == 2:
+            raise KeyboardInterrupt  # museum has answered, the round is not over
+        return answer(message)
+
+    wire.sites[11] = killed_in_round_two
+    with pytest.raises(KeyboardInterrupt):
+        serve(wire, package, settings)
+    assert not (tmp_path / "run" / "result.json").exists()
+    _, other, wire = private_app(tmp_path, **{"dp-clip": 0.4})
+    with pytest.raises(RunError, match="begun with differential privacy"):
+        serve(wire, package, other)
+    _, settings, wire = private_app(tmp_path)
+    serve(wire, package, settings)
+
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["rounds"] == 2 and result["validation_hf"] is None
+    told = result["privacy"]
+    assert told["releases_by_site"] == {"museum": 3, "zoo": 3} and told["releases"] == 3
+    assert told["epsilon"] == PRIVACY.epsilon(3) > PRIVACY.epsilon(2)
+    assert (told["delta"], told["noise_multiplier"], told["clip"]) == (1e-5, 2.0, 0.5)
+    assert told["noise_to_sensitivity"] == 1.0 and "replaced by any other" in told["unit"]
+    rounds = [
+        [json.loads(line)["round"] for line in (tmp_path / f"{n}.jsonl").read_text().splitlines()]
+        for n in (0, 1)
+    ]
+    assert rounds == [[1, 2, 2], [1, 2]]  # zoo was asked thrice, and had sent two
+    weights = load(tmp_path / "run").net.state_dict()
+    assert all(bool(value.isfinite().all()) for value in weights.values())
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == 2
+    assert all(client["loss"] is None for client in json.loads(lines[0])["clients"])
+    assert "fedavg 1: not validated" in capsys.readouterr().out
+
+    assert main(["report", str(tmp_path / "run")]) == 0  # a page of a run without a score
