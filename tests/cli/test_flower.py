@@ -141,7 +141,7 @@ def test_noise_has_its_price_told_and_all_else_stays(fedgrain: Run, place: Path)
     assert 'images="/path/to/images.csv" ledger="/path/to/zoo-releases.jsonl"' in commands
     images = manifest(place, ["a1", "a2", "a", "b1", "c", "r"] * 5)
     said = json.loads(check(fedgrain, place, images, "--json").stdout)
-    assert "told" not in said["counted"] and said["counted"]["withheld"]["samples"] == 20
+    assert "told" not in said["counted"] and said["counted"]["withheld"]["per_branch"]["a"] == 8
     assert "clipped to a norm of 0.5 and with noise of a deviation of 2" in said["leaves"][0]
     assert not any("histogram" in line for line in said["leaves"])
 
