@@ -13,9 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+import fedgrain
+
 TESTS = Path(__file__).parent
 BIN = Path(sys.executable).parent
+# the processes import the fedgrain that is tested, wherever another is installed
+PYTHONPATH = os.pathsep.join([str(TESTS), str(Path(fedgrain.__file__).parents[1])])
 LIMIT = 150.0  # seconds nothing here may take longer than
+SELF_ENDING = ("flower-superexec", "flwr-serverapp")
 
 
 def free_port() -> int:
@@ -67,13 +72,33 @@ def processes_with(marker: str) -> list[int]:
     return found
 
 
-def nothing_left(marker: str, seconds: float = 30) -> None:
-    """Wait until no process with this text in its environment is left, or say which are."""
-    end = time.monotonic() + seconds
+def nothing_left(marker: str) -> None:
+    """Wait until no process with this text in its environment is left, or say which are.
+
+    What stands in a process group of ours was killed with it and is gone at once. The SuperLink's
+    helper and the ServerApp are in a session of their own: they find out by themselves that it is
+    gone, finish what they are at (on a busy machine an import of torch) and give up calling it
+    after some seconds, so for these there is the limit of everything that has to do with load.
+    """
+    began = time.monotonic()
     while left := processes_with(marker):
-        told = [command_of(process) for process in left]
-        assert time.monotonic() < end, f"left behind: {told}"
+        waited = time.monotonic() - began
+        for process in left:
+            command = command_of(process)
+            limit = LIMIT if any(name in command for name in SELF_ENDING) else 30.0
+            assert not command or waited < limit, f"left behind: {command} ({state_of(process)})"
         time.sleep(0.2)
+
+
+def state_of(process: int) -> str:
+    """Say what a process is doing and whose child it is, for whoever finds it left behind."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        waits = Path(f"/proc/{process}/wchan").read_text()
+    except OSError:
+        return "it has ended"
+    told = [line for line in lines if line.startswith(("State", "PPid", "SigIgn", "NSsid"))]
+    return ", ".join([*told, f"wchan {waits}"]).replace("\t", " ")
 
 
 def command_of(process: int) -> str:
@@ -108,7 +133,7 @@ class Network:
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_HOME": str(self.home),
-            "PYTHONPATH": str(TESTS),
+            "PYTHONPATH": PYTHONPATH,
             "OMP_NUM_THREADS": "1",
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
         }
@@ -164,9 +189,10 @@ class Network:
             ],
         )  # fmt: skip
 
-    def run(self, app: Path, name: str) -> Started:
+    def run(self, app: Path, name: str, settings: str | None = None) -> Started:
         """Start a run; its log is streamed."""
-        return self.start(name, ["flwr", "run", str(app), "fedgrain", "--stream"])
+        changed = ["-c", settings] if settings else []
+        return self.start(name, ["flwr", "run", str(app), "fedgrain", "--stream", *changed])
 
     def _listens(self) -> bool:
         assert self.link.process.poll() is None, self.link.text()

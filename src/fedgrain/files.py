@@ -31,6 +31,20 @@ def write_text(path: str | Path, text: str) -> None:
         aside.write_text(text, encoding="utf-8", newline="\n")
 
 
+def append_line(path: str | Path, line: str) -> None:
+    """Append one line, all of it or nothing; it is on the disk when this returns."""
+    with Path(path).open("ab", buffering=0) as file:
+        before = file.tell()
+        try:
+            text = line.encode() + b"\n"
+            while text:  # a disk that fills up takes a part first, and then refuses
+                text = text[file.write(text) :]
+            os.fsync(file.fileno())
+        except BaseException:
+            os.truncate(file.fileno(), before)
+            raise
+
+
 def read_text(path: str | Path) -> str:
     """Read a UTF-8 text file (a byte order mark is dropped); say which line is not UTF-8."""
     raw = Path(path).read_bytes()

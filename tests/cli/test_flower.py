@@ -82,6 +82,7 @@ def test_init_writes_an_app_and_keeps_secrets_beside_it(fedgrain: Run, place: Pa
         (["--count-rounding", "0"], "count rounding is 0, but must be at least 1"),
         (["--host", "a b"], "host 'a b' is neither a name nor an address"),
         (["--config", "none.toml"], "none.toml: No such file or directory"),
+        (["--dp-clip", "1"], "needs both, a noise multiplier and the norm to clip at"),
         (["--strategy", "FedBest"], "there is no strategy 'FedBest'; choose one of ours, FedAvgM"),
     ],
 )
@@ -123,6 +124,26 @@ def test_check_counts_and_says_what_leaves(fedgrain: Run, place: Path) -> None:
     rounded = check(fedgrain, place, images, "--json", "--count-rounding", 10)
     told = json.loads(rounded.stdout)["counted"]["told"]["per_branch"]
     assert told == {"r": 20, "a": 10, "b": 0}
+
+
+def test_noise_has_its_price_told_and_all_else_stays(fedgrain: Run, place: Path) -> None:
+    pytest.importorskip("dp_accounting", reason="not installed: pip install 'fedgrain[dp]'")
+    (place / "config.toml").write_text("rounds = 4\n")
+    noise = ["--config", place / "config.toml", "--dp-noise-multiplier", 4, "--dp-clip", 0.5]
+    done = init(fedgrain, place, *noise)
+    assert done.returncode == 0, done.stderr
+    # four releases at twice the sensitivity are one at the sensitivity itself
+    assert "at most 4 updates of a site, if no round is repeated, cost it an epsilon of 4.38" in (
+        done.stdout
+    )
+    commands = (place / "out" / "COMMANDS.md").read_text()
+    assert "fedgrain[dp,flower]" in commands
+    assert 'images="/path/to/images.csv" ledger="/path/to/zoo-releases.jsonl"' in commands
+    images = manifest(place, ["a1", "a2", "a", "b1", "c", "r"] * 5)
+    said = json.loads(check(fedgrain, place, images, "--json").stdout)
+    assert "told" not in said["counted"] and said["counted"]["withheld"]["per_branch"]["a"] == 8
+    assert "clipped to a norm of 0.5 and with noise of a deviation of 2" in said["leaves"][0]
+    assert not any("histogram" in line for line in said["leaves"])
 
 
 def test_check_tells_a_wrong_label_with_its_line_and_what_is_near(

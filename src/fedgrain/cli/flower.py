@@ -65,8 +65,28 @@ def _add_init(parts: Any) -> None:
         help="how updates become a model: ours (default), or one of Flower's by name: FedAvgM, "
         "FedAdam, FedYogi, FedMedian, FedTrimmedAvg, Krum",
     )
+    _add_privacy(parser)
     add_json(parser)
     parser.set_defaults(run=init)
+
+
+def _add_privacy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dp-noise-multiplier",
+        type=float,
+        metavar="Z",
+        help="differential privacy: sites add Gaussian noise to every update, with a deviation of "
+        "Z times --dp-clip on every weight, and tell nothing else (needs the extra dp)",
+    )
+    parser.add_argument(
+        "--dp-clip", type=float, metavar="C", help="the norm to which a site clips its update"
+    )
+    parser.add_argument(
+        "--dp-delta",
+        type=float,
+        metavar="D",
+        help="the delta at which epsilon is told (default: 1e-5)",
+    )
 
 
 def _add_check(parts: Any) -> None:
@@ -97,6 +117,7 @@ def check(args: argparse.Namespace) -> None:
     from fedgrain.errors import DeploymentError
 
     _need_flower()
+    from fedgrain.federated.flower.app_folder import app_privacy
     from fedgrain.federated.flower.check import STAYS, Server, check_server, check_site, leaving
 
     if args.count_rounding < 1:
@@ -108,7 +129,7 @@ def check(args: argparse.Namespace) -> None:
     )
     if args.server is not None:
         findings += check_server(Server(args.server, args.certificate, args.key))
-    leaves = leaving(args.count_rounding)
+    leaves = leaving(args.count_rounding, app_privacy(args.app))
     if args.json:
         told = {"findings": [vars(finding) for finding in findings], "counted": counted}
         print_json({**told, "leaves": leaves, "stays": STAYS})
@@ -128,10 +149,11 @@ def _print_findings(findings: list[Any], counted: dict[str, Any]) -> None:
     if "per_depth" in counted:
         depths = ", ".join(f"{depth}: {count}" for depth, count in counted["per_depth"].items())
         print(f"labels per depth  {depths}")
-    if "told" in counted:
-        branches = counted["told"]["per_branch"].items()
-        print(f"samples that enter the loss  {counted['told']['samples']}")
-        print("samples per branch  " + ", ".join(f"{name}: {count}" for name, count in branches))
+    for heading in ("told", "withheld"):
+        if heading in counted:
+            branches = counted[heading]["per_branch"].items()
+            print(f"samples that enter the loss  {counted[heading]['samples']}")
+            print("samples per branch  " + ", ".join(f"{name}: {n}" for name, n in branches))
 
 
 def init(args: argparse.Namespace) -> None:
@@ -140,9 +162,11 @@ def init(args: argparse.Namespace) -> None:
 
     _need_flower()
     from fedgrain.federated.flower.deployment import Deployment, write_deployment
+    from fedgrain.federated.flower.privacy import Privacy
 
     given: dict[str, Any] = {"dataset": "folder"} if args.taxonomy is not None else {}
     config = Config(**given) if args.config is None else read_config(args.config, on_top=given)
+    privacy = Privacy.given(args.dp_noise_multiplier, args.dp_clip, args.dp_delta)
     wanted = Deployment(
         args.folder,
         args.sites,
@@ -152,11 +176,21 @@ def init(args: argparse.Namespace) -> None:
         args.count_rounding,
         args.wait_seconds,
         args.strategy,
+        privacy,
     )
-    write_deployment(wanted, config, args.taxonomy)
+    config = write_deployment(wanted, config, args.taxonomy)
+    told: dict[str, Any] = {"folder": str(args.folder.absolute()), "sites": args.sites}
+    if privacy is not None:
+        releases = config.rounds + (config.cycles if config.algorithm == "fedbdft" else 0)
+        told["privacy"] = privacy.report(dict.fromkeys(args.sites, releases))
     if args.json:
-        print_json({"folder": str(args.folder.absolute()), "sites": args.sites})
+        print_json(told)
         return
+    if privacy is not None:
+        print(
+            f"at most {releases} updates of a site, if no round is repeated, cost it an epsilon of "
+            f"{told['privacy']['epsilon']:.3g} at a delta of {privacy.delta:g}"
+        )
     print(f"everything is in {args.folder}; what to type on each machine: COMMANDS.md there")
 
 

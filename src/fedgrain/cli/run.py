@@ -110,7 +110,8 @@ def run(args: argparse.Namespace) -> None:
     method = f"{config.algorithm}, {config.head}, {config.supervision}"
     print(f"{method}, alpha {config.alpha:g}, seed {config.seed}")
     print(f"rounds {result.rounds}" + (f", cycles {result.cycles}" if result.cycles else ""))
-    print(f"validation HF  {result.validation_hf:.4f}")
+    if result.validation_hf is not None:
+        print(f"validation HF  {result.validation_hf:.4f}")
     if result.tested_on:
         scores = f"HF {result.hf:.4f}   HR {result.hr:.4f}   HP {result.hp:.4f}"
         print(f"{scores}   on the {result.tested_on} images")

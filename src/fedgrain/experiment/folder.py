@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from fedgrain.errors import RunError
 from fedgrain.experiment.config import Config, differences, read_config
-from fedgrain.files import read_text, write_text
+from fedgrain.files import append_line, read_text, write_text
 
 
 class RunFolder:
@@ -94,16 +94,7 @@ class RunFolder:
 
     def add_line(self, line: dict[str, Any]) -> None:
         """Append one round to ``metrics.jsonl``, all of it or nothing."""
-        with self.metrics.open("ab", buffering=0) as file:
-            before = file.tell()
-            try:
-                text = json.dumps(line).encode() + b"\n"
-                while text:  # a disk that fills up takes a part first, and then refuses
-                    text = text[file.write(text) :]
-                os.fsync(file.fileno())
-            except BaseException:
-                os.truncate(file.fileno(), before)
-                raise
+        append_line(self.metrics, json.dumps(line))
 
 
 @contextmanager

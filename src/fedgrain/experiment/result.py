@@ -54,9 +54,9 @@ class Result:
         return split
 
     @property
-    def validation_hf(self) -> float:
-        """The best validation HF, that of the model kept."""
-        return float(self.values["validation_hf"])
+    def validation_hf(self) -> float | None:
+        """The best validation HF, that of the model kept; None if there was none to judge by."""
+        return self._number("validation_hf")
 
     @property
     def rounds(self) -> int:
@@ -108,7 +108,7 @@ def result_values(
         ids = federation.taxonomy.ids
         untrained = [ids[number] for number, branch in state.branches.items() if not branch.rounds]
     else:
-        validation_hf = state.stopping.best
+        validation_hf = state.stopping.best if state.stopping.seen else None
         leaves = workshop.predict_leaves(state.best, tested)
         rounds, cycles = state.round, 0
     scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))

@@ -48,8 +48,16 @@ class RunningAverage:
         settings: ServerSettings,
         parameters: AbstractSet[str],
     ) -> tuple[State, State]:
-        """Return the server's weights after the round, and what its optimiser remembers."""
-        return server_step(server, self.mean(server), memory, settings, parameters)
+        """Return the server's weights after the round, and what is remembered for the next."""
+        aim, memory = self.aim(server, self.mean(server), memory)
+        return server_step(server, aim, memory, settings, parameters)
+
+    def aim(self, server: State, mean: State, memory: State) -> tuple[State, State]:
+        """Return where the server is to go, and what is remembered: to the mean, and nothing new.
+
+        Another way to make one model of many updates overrides this.
+        """
+        return mean, memory
 
 
 def moved_towards(mean: State, newest: State, share: float) -> State:

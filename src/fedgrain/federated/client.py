@@ -52,14 +52,15 @@ class Update:
 
     state: State
     samples: int
-    loss: float  # mean over the last epoch
-    steps: int
+    loss: float | None  # mean over the last epoch; None, as the steps, if a site withholds it
+    steps: int | None
 
     @property
     def finite(self) -> bool:
         """Whether the loss and every weight is a finite number."""
         weights = (value for value in self.state.values() if value.is_floating_point())
-        return math.isfinite(self.loss) and all(bool(w.isfinite().all()) for w in weights)
+        loss_is_finite = self.loss is None or math.isfinite(self.loss)
+        return loss_is_finite and all(bool(w.isfinite().all()) for w in weights)
 
 
 def train_locally(

@@ -63,14 +63,14 @@ class Engine(Protocol):
     def new_average(self) -> RunningAverage:
         """Return what the updates of a round, or of a branch's round, are added to."""
 
-    def validate(self, weights: State) -> float:
-        """Return the validation HF of the whole model."""
+    def validate(self, weights: State) -> float | None:
+        """Return the validation HF of the whole model; None if there is nothing to judge by."""
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
         """Return each branch's accuracy over the validation samples below it, None without any."""
 
-    def validate_branches(self, weights: Mapping[int, State]) -> float:
-        """Return the validation HF of the decoupled model."""
+    def validate_branches(self, weights: Mapping[int, State]) -> float | None:
+        """Return the validation HF of the decoupled model; None if there is nothing to judge by."""
 
 
 class SequentialEngine:

@@ -59,8 +59,8 @@ def apply(state: FedAvgState, plan: Plan, engine: Engine) -> tuple[FedAvgState, 
     if plan.average_rounds > 1:
         mean = moved_towards(state.mean, weights, 1 / min(number, plan.average_rounds))
     score = engine.validate(mean or weights)
-    stopping = state.stopping.after(score)
-    best = (mean or weights) if stopping.improved else state.best
+    stopping = state.stopping if score is None else state.stopping.after(score)
+    best = (mean or weights) if score is None or stopping.improved else state.best
     report = Report("fedavg", number, score, gathered.clients, gathered.faults)
     return FedAvgState(number, weights, memory, mean, best, stopping), report
 

@@ -35,7 +35,7 @@ class Report:
 
     stage: str
     round: int
-    validation_hf: float
+    validation_hf: float | None  # None if there is nothing to judge by
     clients: list[dict[str, Any]]
     faults: list[dict[str, Any]]
     branches: list[dict[str, Any]] | None = None

@@ -74,6 +74,8 @@ def run_sentence(config: Config, result: Mapping[str, Any], found: Inspection | 
     """Say what came out, from the numbers."""
     at = "with" if knowledge_name(config).startswith("knowledge") else "at"
     text = f"On {config.dataset} {at} {knowledge_name(config)}, {method_of(config)} "
+    if result["hf"] is None and result["validation_hf"] is None:
+        return text + "was trained without any image to judge it by."
     if result["hf"] is None:
         return text + f"ends with a validation HF of {result['validation_hf']:.3f}."
     text += f"reaches an HF of {result['hf']:.3f} on the {result['tested_on']} images"

@@ -19,7 +19,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgra
 from PIL import Image
 
 from fedgrain.federated.flower.certificates import write_key_pair
-from flower_network import TESTS, Network, Started, free_port, nothing_left, wait_until
+from flower_network import PYTHONPATH, Network, Started, free_port, nothing_left, wait_until
 
 SITES = ("museum", "zoo", "herbarium")
 TREE = "parent,child\nr,a\nr,b\nr,c\na,a1\na,a2\na,a3\nb,b1\nb,b2\n"
@@ -105,7 +105,7 @@ class Federation:
             "flower", "check", "--app", self.deployment / "app", "--site", "museum",
             "--images", self.manifests["museum"], "--server", f"127.0.0.1:{self.port}",
             "--certificate", place / "ca.crt", "--key", place / key, "--json",
-            FLWR_HOME=str(self.deployment / "home"), PYTHONPATH=str(TESTS),
+            FLWR_HOME=str(self.deployment / "home"), PYTHONPATH=PYTHONPATH,
         )  # fmt: skip
         (found,) = [
             finding

@@ -5,7 +5,7 @@ What runs over a real network is in test_same_weights.py and test_deployment.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from fedgrain.federated.flower.app_folder import App
 from fedgrain.federated.flower.engine import FlowerEngine
 from fedgrain.federated.flower.site import Site, answered
 from fedgrain.federated.flower.wire import Counts, counts_of, record_of, state_of
+from flower_wire import Answer, Wire, at
 from small_federation import EVERYTHING, NODE, TREE, federation, known
 
 MODEL = Model(net="own_parts:SmallNet", head="cond-softmax")
@@ -53,7 +54,6 @@ PLAN = Plan(
 LABELS = [["a1", "a2", "b1", "c", "a"], ["a3", "b2", "b", "c"], ["a1", "b1", "b2", "r"]]
 VALIDATION = [["a1", "b1"], ["a3", "c", "b2"], ["a", "b1", "c", "c"]]
 NAMES = ["museum", "zoo", "herbarium"]
-Answer = Callable[[Message], RecordDict]
 
 
 @pytest.fixture(autouse=True)
@@ -61,46 +61,6 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages carry the numbers of the run and task in which Flower would start us."""
     for name in ("_run_id", "_task_id", "_node_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
-
-
-class Wire:
-    """A grid whose messages arrive at once; every one is kept."""
-
-    def __init__(self, sites: dict[int, Answer]) -> None:
-        self.sites, self.sent, self.replies = sites, [], {}
-        self.infos = {n: NodeInfo(node_id=n, online_until=1.0) for n in sites}
-
-    def get_nodes(self) -> Iterable[NodeInfo]:
-        return list(self.infos.values())
-
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        ids = []
-        for message in messages:
-            name = str(len(self.sent))
-            message.metadata.__dict__.update(_message_id=name, _src_node_id=1, _run_id=1)
-            self.sent.append(message)
-            ids.append(name)
-            try:
-                content = self.sites[message.metadata.dst_node_id](message)
-            except TimeoutError:
-                continue
-            self.replies[name] = Message(content, reply_to=message)
-        return ids
-
-    def pull_messages(self, ids: Iterable[str]) -> list[Message]:
-        return [self.replies.pop(name) for name in ids if name in self.replies]
-
-
-def at(site: Site) -> Answer:
-    """Answer as the ClientApp does."""
-
-    def answer(message: Message) -> RecordDict:
-        kind = message.metadata.message_type
-        if kind == "query":
-            return site.counts().record()
-        return getattr(site, kind)(message.content)
-
-    return answer
 
 
 def sites_of(whole: Federation, rounding: int = 1) -> list[Site]:

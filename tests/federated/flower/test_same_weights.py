@@ -19,7 +19,8 @@ from fedgrain.experiment.checkpoint import load_progress
 from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvgState
 from fedgrain.federated.fedbdft import FedBdftState
-from fedgrain.federated.flower.app_folder import App, Operation, write_app
+from fedgrain.federated.flower.app_folder import App, write_app
+from fedgrain.federated.flower.operation import Operation
 from flower_network import Network, command_of, nothing_left, processes_with, wait_until
 
 CONFIG = Config(

@@ -40,7 +40,7 @@ def state(rng: np.random.Generator) -> State:
 
 def rounds(name: str, clients: int, count: int) -> list[tuple[State, list[State], Array, State]]:
     """Run some rounds; return (server before, updates, weights, server after) of each."""
-    rng, new = np.random.default_rng(3), average_by(name, CONFIG)
+    rng, new = np.random.default_rng(3), average_by(name, CONFIG, PARAMETERS)
     server, memory, found = state(rng), {}, []
     for _ in range(count):
         updates = [state(rng) for _ in range(clients)]
@@ -145,8 +145,8 @@ def test_krum_takes_the_client_nearest_to_its_neighbours(clients: int) -> None:
 
 
 def test_ours_is_the_default_and_unknown_names_are_told() -> None:
-    assert average_by("ours", CONFIG) is RunningAverage
+    assert average_by("ours", CONFIG, PARAMETERS) is RunningAverage
     with pytest.raises(DeploymentError, match="there is no strategy 'FedBest'; choose one of ours"):
-        average_by("FedBest", CONFIG)
+        average_by("FedBest", CONFIG, PARAMETERS)
     with pytest.raises(DeploymentError, match="both step the server"):
-        average_by("FedAdam", Config(server_optimizer="adam"))
+        average_by("FedAdam", Config(server_optimizer="adam"), PARAMETERS)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedgrain.errors import DeploymentError
 from fedgrain.experiment.config import Config, read_config
-from fedgrain.files import write_text
+from fedgrain.federated.flower.operation import Operation
+from fedgrain.federated.flower.privacy import DELTA, Privacy
+from fedgrain.files import read_text, write_text
 from fedgrain.taxonomy import Taxonomy, read_json, write_json
 
 PACKAGE = "fedgrain_app"
@@ -44,6 +45,10 @@ run-folder = {run_folder}
 wait-seconds = {wait_seconds}
 count-rounding = {count_rounding}
 strategy = "{strategy}"
+# noise that sites add to their updates, in multiples of the norm they clip at; 0 is none
+dp-noise-multiplier = {noise}
+dp-clip = {clip}
+dp-delta = {delta}
 """
 
 MODULE = '''\
@@ -76,15 +81,10 @@ class App:
         return cls(config, read_json(tree) if tree.exists() else None)
 
 
-@dataclass(frozen=True)
-class Operation:
-    """How the server's process works, besides the config."""
-
-    sites: Sequence[str]
-    run_folder: Path
-    wait_seconds: int = 600
-    count_rounding: int = 1
-    strategy: str = "ours"
+def app_privacy(folder: Path) -> Privacy | None:
+    """Read from an app's own settings whether its sites noise what they send."""
+    settings = tomllib.loads(read_text(folder / "pyproject.toml"))
+    return Privacy.of(settings["tool"]["flwr"]["app"]["config"])
 
 
 def write_app(folder: Path, app: App, operation: Operation) -> None:
@@ -96,6 +96,7 @@ def write_app(folder: Path, app: App, operation: Operation) -> None:
     write_text(package / "config.toml", app.config.toml())
     if app.taxonomy is not None:
         write_json(app.taxonomy, package / "taxonomy.json")
+    private = operation.privacy
     text = PYPROJECT.format(
         package=PACKAGE,
         sites=json.dumps(json.dumps(list(operation.sites), ensure_ascii=False)),
@@ -103,13 +104,8 @@ def write_app(folder: Path, app: App, operation: Operation) -> None:
         wait_seconds=operation.wait_seconds,
         count_rounding=operation.count_rounding,
         strategy=operation.strategy,
+        noise=float(private.noise_multiplier if private else 0),
+        clip=float(private.clip if private else 0),
+        delta=float(private.delta if private else DELTA),
     )
     write_text(folder / "pyproject.toml", text)
-
-
-def site_names(text: str) -> list[str]:
-    """Read the app's list of sites, which its settings hold as JSON."""
-    names = json.loads(text)
-    if not isinstance(names, list) or len(set(names)) < len(names):
-        raise DeploymentError(f"sites is {text}, but must be a JSON list of different names")
-    return [str(name) for name in names]

@@ -10,7 +10,8 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedgrain.federated.flower.server import serve
+from fedgrain.errors import FedgrainError
+from fedgrain.federated.flower.server import serve, tell
 from fedgrain.federated.flower.site import Site, answered
 
 os.environ.update(FLWR_TELEMETRY_ENABLED="0", FLWR_DISABLE_UPDATE_CHECK="1")
@@ -22,7 +23,11 @@ def server_app(package: Path) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        serve(grid, package, context.run_config)
+        try:
+            serve(grid, package, context.run_config)
+        except FedgrainError as error:
+            tell([f"error: {error}"])  # Flower's own words stand above a trace of the stack
+            raise
 
     return app
 

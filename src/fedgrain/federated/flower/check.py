@@ -24,7 +24,8 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from fedgrain.data.manifest import read_manifest
 from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.experiment.prepare import Prepared
-from fedgrain.federated.flower.app_folder import PACKAGE, App
+from fedgrain.federated.flower.app_folder import PACKAGE, App, app_privacy
+from fedgrain.federated.flower.privacy import Privacy
 from fedgrain.federated.flower.site import Site, alone, prepare_site
 
 LEAVES = (
@@ -33,6 +34,12 @@ LEAVES = (
     "this tells the server the histogram of your labels",
     "validation scores of each round, and over how many samples they are",
     "the name of the site, and of the type of an error if one happens",
+)
+LEAVES_PRIVATELY = (
+    "the change of the model's weights by each local training, clipped to a norm of {clip:g} and "
+    "with noise of a deviation of {deviation:g} on every weight: no loss, no count, no score",
+    "how many such updates you have sent, as your ledger says; every one costs privacy",
+    "the name of the site, when it answers, and that it failed if it did, but not why",
 )
 STAYS = "images, the label of any image, names of files, and what your labellers know"
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
@@ -82,13 +89,14 @@ def check_site(
     except FedgrainError as error:
         return [*findings, Finding("images", False, str(error))], counted
     findings += _of_data(prepared)
-    counts = Site(site, alone(prepared, 0), rounding).counts()
+    private = app_privacy(app_folder) is not None
+    counts = Site(site, alone(prepared, 0), 1 if private else rounding).counts()
     ids = prepared.federation.taxonomy.ids
-    counted["told"] = {
+    counted["withheld" if private else "told"] = {
         "samples": counts.whole,
         "per_branch": {ids[e]: count for e, count in counts.branches.items()},
     }
-    gamma = app.config.min_branch_samples
+    gamma = 1 if private else app.config.min_branch_samples
     if counts.whole < 1:
         text = "no sample enters the loss; label deeper, or ask for another head or supervision"
         findings.append(Finding("samples", False, text))
@@ -114,8 +122,11 @@ def _of_data(prepared: Prepared) -> Iterator[Finding]:
         yield Finding("validation", True, f"{len(own)} images")
 
 
-def leaving(rounding: int) -> list[str]:
+def leaving(rounding: int, privacy: Privacy | None = None) -> list[str]:
     """Return what will leave the site."""
+    if privacy is not None:
+        deviation = privacy.noise_multiplier * privacy.clip
+        return [line.format(clip=privacy.clip, deviation=deviation) for line in LEAVES_PRIVATELY]
     how = f", rounded to multiples of {rounding}" if rounding > 1 else ", exact"
     return [line.format(rounded=how) for line in LEAVES]
 

@@ -17,8 +17,10 @@ from pathlib import Path
 
 from fedgrain.errors import DeploymentError
 from fedgrain.experiment.config import Config
-from fedgrain.federated.flower.app_folder import IMAGE_SIZE, App, Operation, write_app
+from fedgrain.federated.flower.app_folder import IMAGE_SIZE, App, write_app
 from fedgrain.federated.flower.certificates import write_certificates, write_key_pair
+from fedgrain.federated.flower.operation import Operation
+from fedgrain.federated.flower.privacy import Privacy, need_accounting
 from fedgrain.federated.flower.strategies import OURS, average_by
 from fedgrain.files import write_text
 from fedgrain.taxonomy import read_csv
@@ -39,6 +41,7 @@ class Deployment:
     count_rounding: int = 1
     wait_seconds: int = 600
     strategy: str = OURS
+    privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
         for name in self.sites:
@@ -71,8 +74,8 @@ def deployed_config(config: Config, sites: int) -> Config:
     return replace(config, **changes).complete()  # type: ignore[arg-type]
 
 
-def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) -> None:
-    """Write the whole folder or nothing."""
+def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) -> Config:
+    """Write the whole folder or nothing; return the config it was written with."""
     if wanted.folder.exists():
         raise DeploymentError(f"{wanted.folder}: exists already; choose a new folder")
     if (config.dataset == "folder") != (taxonomy is not None):
@@ -81,16 +84,19 @@ def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) 
             if taxonomy is None
             else f"--taxonomy is for sites' own images, but the data set is {config.dataset}"
         )
+    if wanted.privacy:
+        need_accounting()
     tree = read_csv(taxonomy) if taxonomy is not None else None
     app = App(deployed_config(config, len(wanted.sites)), tree)
     aside = wanted.folder.with_name(f".{wanted.folder.name}.{os.getpid()}.part")
-    average_by(wanted.strategy, app.config)  # refuse what does not exist before it is written
+    average_by(wanted.strategy, app.config, frozenset())  # refused before anything is written
     operation = Operation(
         wanted.sites,
         wanted.folder / "run",
         wanted.wait_seconds,
         wanted.count_rounding,
         wanted.strategy,
+        wanted.privacy,
     )
     try:
         write_app(aside / "app", app, operation)
@@ -101,6 +107,7 @@ def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) 
         write_text(aside / "home" / "config.toml", _flower_config(wanted))
         write_text(aside / "COMMANDS.md", commands(wanted, real=tree is not None))
         aside.rename(wanted.folder)
+        return app.config
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -167,9 +174,10 @@ def commands(wanted: Deployment, *, real: bool) -> str:
         else "Each site makes its own key pair with `ssh-keygen -t ecdsa -b 384 -f NAME -N ''` and "
         "sends you NAME.pub, which you put into `keys`."
     )
+    package = "fedgrain[dp,flower]" if wanted.privacy else "fedgrain[flower]"
     parts = [
         "# Start this federation",
-        "On every machine: `pip install 'fedgrain[flower]'`. Flower reports usage and asks for "
+        f"On every machine: `pip install '{package}'`. Flower reports usage and asks for "
         "updates unless the first line of each block below is typed.",
         "## The server",
         _block(quiet, f"export FLWR_HOME={shlex.quote(str(folder / 'home'))}",
@@ -184,6 +192,8 @@ def commands(wanted: Deployment, *, real: bool) -> str:
         settings = f'site="{site}" images="/path/to/images.csv"' if real else (
             f"partition-id={number}"
         )  # fmt: skip
+        if wanted.privacy:
+            settings += f' ledger="/path/to/{site}-releases.jsonl"'
         parts += [
             f"## Site {site}",
             f"It needs `certificates/ca.crt` and its private key `{site}`.",

@@ -6,7 +6,6 @@ says which client it is: a site that comes back, under whatever id, is the same 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,17 @@ from flwr.serverapp import Grid
 from fedgrain.errors import FederationError, FedgrainError
 from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.client import Update
-from fedgrain.federated.engine import Fault, Task, checked
+from fedgrain.federated.engine import Fault, Task
+from fedgrain.federated.flower.answers import (
+    GONE,
+    fault_of,
+    outcome_of,
+    releases_of,
+    score_of,
+    seconds_of,
+    weighted,
+)
+from fedgrain.federated.flower.ledger import ServerLedger
 from fedgrain.federated.flower.wire import (
     Counts,
     Models,
@@ -26,12 +35,10 @@ from fedgrain.federated.flower.wire import (
     counts_of,
     key_of,
     pack,
-    state_of,
 )
 from fedgrain.federated.workshop import Workshop
 
 POLL_SECONDS = 0.2
-GONE = (3, 4, 5)  # Flower's codes: the message, its answer or the node is not there any more
 
 
 @dataclass
@@ -56,6 +63,7 @@ class FlowerEngine:
         validate_at_sites: bool,
         time_limit: float | None = None,
         new_average: Callable[[], RunningAverage] = RunningAverage,
+        ledger: ServerLedger | None = None,
     ) -> None:
         self.grid, self.workshop, self.client_names = grid, workshop, list(sites)
         self.parameters = workshop.parameters
@@ -63,6 +71,7 @@ class FlowerEngine:
         self.new_average = new_average
         self.traffic = Traffic()
         self._at_sites, self._time_limit = validate_at_sites, time_limit
+        self._ledger = ledger  # there if sites noise what they send, and withhold the rest
         self._nodes: dict[int, int] = {}  # client -> its node
         self._asked: set[tuple[int, str]] = set()  # node ids, with when they connected
         self._late: dict[int, float] = {}  # nodes that did not answer; until when they seem alive
@@ -106,6 +115,8 @@ class FlowerEngine:
             raise FederationError("its counts are of another taxonomy; give it this app's")
         client = self.client_names.index(counts.site)
         self._nodes[client], self._counts[client] = node, counts
+        if self._ledger is not None:
+            return f"{counts.site} is connected; its counts stay with it"
         return f"{counts.site} is connected with {counts.whole} samples"
 
     def missing(self) -> list[str]:
@@ -132,21 +143,33 @@ class FlowerEngine:
         for task in tasks:
             work.setdefault(task.client, {})[task.branch] = task.weights
         number = tasks[0].round if tasks else 0
-        answers = self._ask_sites(work, "train", round=number)
+        answers = self._ask_to_train(work, number)
         for task in tasks:
             told = self.samples(task.client, task.branch)
-            yield task, _outcome(task, answers[task.client], told)
+            yield task, outcome_of(task, answers[task.client], told)
+
+    def _ask_to_train(self, work: Mapping[int, Models], number: int) -> dict[int, Message | Fault]:
+        """Send the work; where sites noise their updates, every release is written down first."""
+        if self._ledger is None:
+            return self._ask_sites(work, "train", round=number)
+        names, ledger = self.client_names, self._ledger
+        ledger.add(number, [names[client] for client in work if client in self._nodes])
+        answers = self._ask_sites(work, "train", round=number, run=ledger.run)
+        for client, answer in answers.items():
+            if isinstance(answer, Message):
+                ledger.agree(number, names[client], releases_of(answer.content))
+        return answers
 
     # validation
 
-    def validate(self, weights: State) -> float:
-        """Return the validation HF of the whole model."""
+    def validate(self, weights: State) -> float | None:
+        """Return the validation HF of the whole model; None if those with data withhold it."""
         if not self._at_sites:
             return self.workshop.validate(weights)
         return self._mean_hf({None: weights})
 
-    def validate_branches(self, weights: Mapping[int, State]) -> float:
-        """Return the validation HF of the decoupled model."""
+    def validate_branches(self, weights: Mapping[int, State]) -> float | None:
+        """Return the validation HF of the decoupled model; None if it is withheld."""
         if not self._at_sites:
             return self.workshop.validate_branches(weights)
         return self._mean_hf(by_branch(weights))
@@ -155,14 +178,17 @@ class FlowerEngine:
         """Return each branch's accuracy over the validation samples below it, None without any."""
         if not self._at_sites:
             return {e: self.workshop.validate_branch(e, state) for e, state in weights.items()}
-        told = self._scores(by_branch(weights), "accuracies") if weights else []
+        withheld = self._ledger is not None or not weights
+        told = [] if withheld else self._scores(by_branch(weights), "accuracies")
         return {
-            e: _weighted([scores.get(key_of(e), (0.0, 0.0)) for scores in told]) for e in weights
+            e: weighted([scores.get(key_of(e), (0.0, 0.0)) for scores in told]) for e in weights
         }
 
-    def _mean_hf(self, models: Models) -> float:
+    def _mean_hf(self, models: Models) -> float | None:
         """Mean over everyone's validation samples (method, section 10)."""
-        mean = _weighted([scores["hf"] for scores in self._scores(models, "hf") if "hf" in scores])
+        if self._ledger is not None:
+            return None
+        mean = weighted([scores["hf"] for scores in self._scores(models, "hf") if "hf" in scores])
         if mean is None:
             raise FederationError(
                 "no site answered with a validation score; early stopping needs validation images "
@@ -177,7 +203,7 @@ class FlowerEngine:
         for answer in self._ask_sites(work, "evaluate", what=what).values():
             if isinstance(answer, Message):
                 scores: Mapping[str, Any] = answer.content.metric_records.get("scores", {})
-                pairs = {key: _score(value) for key, value in scores.items()}
+                pairs = {key: score_of(value) for key, value in scores.items()}
                 found.append({key: pair for key, pair in pairs.items() if pair is not None})
         return found
 
@@ -209,7 +235,7 @@ class FlowerEngine:
         while waiting and (limit is None or time.monotonic() < began + limit):
             for reply in self.grid.pull_messages(list(waiting)):
                 node = waiting.pop(reply.metadata.reply_to_message_id)
-                answers[node] = _fault(reply) or reply
+                answers[node] = fault_of(reply) or reply
                 if reply.has_error() and reply.error.code in GONE:
                     gone.append(node)
             if waiting:
@@ -238,66 +264,8 @@ class FlowerEngine:
             for record in content.array_records.values()
             for array in record.values()
         ]
-        times = [_seconds(reply) for reply in replies if "time" in reply.metric_records]
+        times = [seconds_of(reply) or 0.0 for reply in replies]
         self.traffic.messages += len(contents) + len(replies)
         self.traffic.bytes += sum(len(array.data) for array in arrays)
         self.traffic.exchange_seconds += seconds
         self.traffic.site_seconds += max(times, default=0.0)
-
-
-def _fault(reply: Message) -> Fault | None:
-    if not reply.has_error():
-        failed = reply.content.config_records.get("failed")
-        return Fault(f"{failed['fault']!s} (see its log)") if failed else None
-    if reply.error.code in GONE:
-        return Fault("it has left")
-    return Fault(f"it failed (Flower's code {reply.error.code}; see its log)")
-
-
-def _outcome(task: Task, answer: Message | Fault, told: int) -> Update | Fault:
-    """Read one task's update out of a site's answer; what cannot be read is a fault.
-
-    Its weight is the count the site told when it connected: no update can weigh more later.
-    """
-    if isinstance(answer, Fault):
-        return answer
-    key = key_of(task.branch)
-    try:
-        content = answer.content
-        if key in content.config_records:
-            return Fault(f"{content.config_records[key]['fault']!s} (see its log)")
-        samples, loss, steps = _numbers(content.metric_records[f"{key} told"]["update"])
-        update = Update(state_of(content.array_records[key]), int(samples), loss, int(steps))
-    except Exception as error:  # whatever a site sends, it costs its own update alone
-        return Fault(f"its answer cannot be read ({type(error).__name__})")
-    if update.samples != told:
-        return Fault(
-            f"its update is of {update.samples} samples, but it told {told}; "
-            "if its data has changed, start it again"
-        )
-    return checked(task, update)
-
-
-def _seconds(reply: RecordDict) -> float:
-    value: Any = reply.metric_records["time"]["seconds"]
-    return float(value)
-
-
-def _numbers(values: Any) -> tuple[float, float, float]:
-    first, second, third = (float(value) for value in values)
-    return first, second, third
-
-
-def _score(values: Any) -> tuple[float, float] | None:
-    """Read (mean, samples); None if a site sent something that is no score."""
-    try:
-        mean, samples = (float(value) for value in values)
-    except (TypeError, ValueError):
-        return None
-    return (mean, samples) if 0 <= mean <= 1 and 0 <= samples < math.inf else None
-
-
-def _weighted(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Mean of means by their samples; None where there are no samples."""
-    total = sum(samples for _, samples in pairs)
-    return sum(mean * samples for mean, samples in pairs) / total if total else None

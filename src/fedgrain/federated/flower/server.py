@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,11 @@ from fedgrain.experiment.run import (
     trained_model,
 )
 from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Workshop
-from fedgrain.federated.flower.app_folder import App, site_names
+from fedgrain.federated.flower.app_folder import App
 from fedgrain.federated.flower.engine import FlowerEngine, Traffic
+from fedgrain.federated.flower.ledger import ServerLedger
+from fedgrain.federated.flower.operation import Begun, Operation
+from fedgrain.federated.flower.privacy import need_accounting
 from fedgrain.federated.flower.strategies import average_by
 
 LOOK_SECONDS = 1.0
@@ -50,7 +53,9 @@ class Watch(Callback):
 
     def on_round_end(self, line: dict[str, Any]) -> None:
         """Name every site whose update was lost, and why."""
-        head = f"{line['stage']} {line['round']}: validation HF {line['validation_hf']:.4f}"
+        score = line["validation_hf"]
+        found = "not validated" if score is None else f"validation HF {score:.4f}"
+        head = f"{line['stage']} {line['round']}: {found}"
         faults = [
             f"{line['stage']} {line['round']}: {fault['client']} is left out"
             f"{' of branch ' + fault['branch'] if 'branch' in fault else ''}: {fault['fault']}"
@@ -72,38 +77,59 @@ def tell(lines: Sequence[str]) -> None:
 def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
     """Run all rounds that are left, and write the result."""
     app = App.read(package)
-    sites = site_names(str(settings["sites"]))
-    place = RunFolder(Path(str(settings["run-folder"])))
+    operation = Operation.of(settings)
+    place = RunFolder(operation.run_folder)
+    begun = Begun(place)
     with place.locked(), one_thread():
         place.check(app.config)
+        begun.check(operation)
         if place.result.exists():
             tell([f"the run in {place.path} is finished already"])
             return
-        prepared = server_side(app, sites)
+        prepared = server_side(app, operation)
         workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+        ledger = ServerLedger(begun, operation) if operation.privacy else None
         engine = FlowerEngine(
             grid,
             workshop,
-            sites,
+            operation.sites,
             validate_at_sites=app.config.validation == "clients",
             time_limit=app.config.client_time_limit,
-            new_average=average_by(str(settings["strategy"]), app.config),
+            new_average=average_by(operation.strategy, app.config, workshop.parameters),
+            ledger=ledger,
         )
-        wait_for_sites(engine, int(settings["wait-seconds"]), app.config.min_clients)
+        wait_for_sites(engine, operation.wait_seconds, app.config.min_clients)
         with disk_space(place):
             place.claim(app.config)
+            tell([f"the sites know this run as {begun.name(operation)}"] if ledger else [])
             watch = Watch(engine, place.path / "traffic.jsonl")
             progress = train_rounds(prepared, workshop, engine, place, [watch])
             state = best_state(progress)
             values = result_values(app.config, prepared, workshop, progress, engine)
             trained_model(prepared, progress, state).save(place, state)
-            about = {"sites": sites, "strategy": settings["strategy"]}
-            write_json(place.result, {**values, **about})
+            about = {"sites": list(operation.sites), "strategy": operation.strategy}
+            write_json(place.result, {**values, **about, **cost(operation, ledger)})
         tell([f"finished: everything is in {place.path}"])
 
 
-def server_side(app: App, sites: Sequence[str]) -> Prepared:
-    """Return what the server knows: of real sites their names; a benchmark it has in full."""
+def cost(operation: Operation, ledger: ServerLedger | None) -> dict[str, Any]:
+    """Return what the releases of the run cost the sites' privacy, if they were noised."""
+    if operation.privacy is None or ledger is None:
+        return {}
+    return {"privacy": operation.privacy.report(ledger.releases())}
+
+
+def server_side(app: App, operation: Operation) -> Prepared:
+    """Return what the server knows; where sites withhold their counts, one sample is enough."""
+    prepared = _server_side(app, operation.sites)
+    if operation.privacy is None:
+        return prepared
+    need_accounting()
+    return replace(prepared, plan=replace(prepared.plan, min_branch_samples=1))
+
+
+def _server_side(app: App, sites: Sequence[str]) -> Prepared:
+    """Of real sites the server knows the names; a benchmark it has in full."""
     if app.config.dataset != "folder":
         prepared = prepare(app.config)
         clients = len(prepared.federation.clients)

@@ -2,7 +2,8 @@
 
 Every message starts a fresh process, which builds the site's workshop again and answers. What
 leaves the site: model updates, the loss, counts of samples (rounded where asked), and validation
-scores. Images, labels and names of files never do.
+scores. With differential privacy it is noised updates alone. Images, labels and names of files
+never leave it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,17 @@ from fedgrain.experiment.prepare import Prepared, prepare, prepare_from
 from fedgrain.experiment.run import one_thread
 from fedgrain.federated import LabelledPart, Workshop
 from fedgrain.federated.averaging import State
-from fedgrain.federated.flower.app_folder import App, site_names
+from fedgrain.federated.client import Update
+from fedgrain.federated.engine import Fault
+from fedgrain.federated.flower.app_folder import App
+from fedgrain.federated.flower.ledger import SiteLedger
+from fedgrain.federated.flower.operation import site_names
+from fedgrain.federated.flower.privacy import Privacy
+from fedgrain.federated.flower.release import Release
 from fedgrain.federated.flower.wire import Counts, key_of, record_of, rounded, unpack
 from fedgrain.heads import TOGETHER, branch_dataset, unknown_children
 
+WITHHELD = "it failed"  # what is told of a failure with differential privacy
 NOTHING = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -39,12 +47,19 @@ class Site:
     name: str
     workshop: Workshop
     rounding: int = 1
+    release: Release | None = None  # how updates leave with differential privacy
 
     # what it tells of its data
 
     def counts(self) -> Counts:
-        """Count the samples that enter the loss; children of a branch rounded to 0 stay untold."""
+        """Count the samples that enter the loss; children of a branch rounded to 0 stay untold.
+
+        With differential privacy every site tells the same: one sample of everything.
+        """
         taxonomy = self.workshop.federation.taxonomy
+        if self.release is not None:
+            ones = {int(e): [1] * len(taxonomy.children(e)) for e in taxonomy.internal}
+            return Counts(self.name, 1, dict.fromkeys(ones, 1), ones)
         branches, children = {}, {}
         for number in taxonomy.internal:
             e = int(number)
@@ -68,27 +83,58 @@ class Site:
 
     def train(self, content: RecordDict) -> RecordDict:
         """Train every model of a message; one that fails costs itself alone."""
-        about = content.config_records["about"]
-        round_number, client = int(str(about["round"])), int(str(about["client"]))
-        answer = RecordDict()
-        for branch, state in unpack(content).items():
+        models, answer = unpack(content), RecordDict()
+        outcomes = {branch: self._trained(content, branch, models[branch]) for branch in models}
+        if self.release is not None:
+            return self._released(content, self.release, models, outcomes)
+        for branch, update in outcomes.items():
             key = key_of(branch)
-            try:
-                update = self.workshop.train(round_number, 0, state, branch, drawn_as=client)
-            except Exception as error:
-                traceback.print_exc()  # here, at the site: the text may name files or labels
-                answer[key] = ConfigRecord({"fault": type(error).__name__})
+            if isinstance(update, Fault):
+                answer[key] = ConfigRecord({"fault": update.reason})
                 continue
             samples, steps = rounded(update.samples, self.rounding), update.steps
             if self.rounding > 1:  # steps would tell the count to within a batch
                 steps = -(-samples // self.workshop.plan.local.batch)
+            assert update.loss is not None and steps is not None
             answer[key] = record_of(update.state)
             told = [float(samples), update.loss, float(steps)]
             answer[f"{key} told"] = MetricRecord({"update": told})
         return answer
 
+    def _trained(self, content: RecordDict, branch: int | None, state: State) -> Update | Fault:
+        """Train one model; a fault is told by its type alone: its text may name files or labels."""
+        about = content.config_records["about"]
+        round_number, client = int(str(about["round"])), int(str(about["client"]))
+        try:
+            return self.workshop.train(round_number, 0, state, branch, drawn_as=client)
+        except Exception as error:
+            traceback.print_exc()  # here, at the site
+            return Fault(type(error).__name__)
+
+    def _released(
+        self,
+        content: RecordDict,
+        release: Release,
+        models: Mapping[int | None, State],
+        outcomes: Mapping[int | None, Update | Fault],
+    ) -> RecordDict:
+        """Answer with noised updates; training that failed is one that did not move."""
+        about = content.config_records["about"]
+        trained = {
+            branch: models[branch] if isinstance(outcome, Fault) else outcome.state
+            for branch, outcome in outcomes.items()
+        }
+        noised, number = release.made(models, trained, str(about["run"]), int(str(about["round"])))
+        answer = RecordDict({"releases": MetricRecord({"count": number})})
+        for branch, state in noised.items():
+            answer[key_of(branch)] = record_of(state)
+            answer[f"{key_of(branch)} told"] = MetricRecord({"samples": 1})
+        return answer
+
     def evaluate(self, content: RecordDict) -> RecordDict:
         """Score models on the site's own validation images (method, section 10)."""
+        if self.release is not None:
+            raise DeploymentError("with differential privacy no score leaves the site")
         models = unpack(content)
         own = self.workshop.federation.clients[0].validation or NOTHING
         scores: dict[str, list[float]] = {}
@@ -116,7 +162,13 @@ class Site:
         return len(rows)
 
 
-def open_site(app: App, node: Mapping[str, Any], sites: Sequence[str], rounding: int = 1) -> Site:
+def open_site(
+    app: App,
+    node: Mapping[str, Any],
+    sites: Sequence[str],
+    rounding: int = 1,
+    privacy: Privacy | None = None,
+) -> Site:
     """Open the site a node's own settings describe.
 
     ``site`` and ``images`` (and, if given, ``knowledge``) name the site and its files; or
@@ -125,8 +177,9 @@ def open_site(app: App, node: Mapping[str, Any], sites: Sequence[str], rounding:
     rounding = int(node.get("count-rounding", rounding))
     if rounding < 1:
         raise DeploymentError(f"count-rounding is {rounding}, but must be at least 1")
+    release = _release(node, privacy)
     if app.config.dataset != "folder":
-        return _benchmark_site(app, node, sites, rounding)
+        return replace(_benchmark_site(app, node, sites, rounding), release=release)
     for wanted in ("site", "images"):
         if wanted not in node:
             raise DeploymentError(
@@ -136,7 +189,24 @@ def open_site(app: App, node: Mapping[str, Any], sites: Sequence[str], rounding:
     knowledge = str(node["knowledge"]) if "knowledge" in node else None
     name = str(node["site"])
     prepared = prepare_site(app, name, Path(str(node["images"])), knowledge)
-    return Site(name, alone(prepared, 0), rounding)
+    return Site(name, alone(prepared, 0), rounding, release)
+
+
+def _release(node: Mapping[str, Any], privacy: Privacy | None) -> Release | None:
+    """Return how updates leave: a ledger goes with noise, and noise with a ledger."""
+    if privacy is None:
+        if "ledger" in node:
+            raise DeploymentError(
+                "the node's settings name a ledger, but the app asks for updates without noise; "
+                "this site sends none: ask the server for differential privacy, or drop the ledger"
+            )
+        return None
+    if "ledger" not in node:
+        raise DeploymentError(
+            "with differential privacy a site keeps a ledger of what it sends; start it with "
+            "--node-config '... ledger=\"/path/releases.jsonl\"'"
+        )
+    return Release(privacy, SiteLedger(Path(str(node["ledger"]))))
 
 
 def prepare_site(app: App, name: str, images: Path, knowledge: str | None = None) -> Prepared:
@@ -186,14 +256,17 @@ def answered(
     settings: Mapping[str, Any],
 ) -> RecordDict:
     """Open the site and let it answer; a failure is told by its type alone, and logged here."""
-    began = time.perf_counter()
+    began, private = time.perf_counter(), True  # until it is known
     try:
         with one_thread():
-            sites = site_names(str(settings["sites"]))
+            sites, privacy = site_names(str(settings["sites"])), Privacy.of(settings)
+            private = privacy is not None or "ledger" in node
             rounding = int(settings["count-rounding"])
-            answer = handler(open_site(App.read(package), node, sites, rounding))
-        answer["time"] = MetricRecord({"seconds": time.perf_counter() - began})
+            answer = handler(open_site(App.read(package), node, sites, rounding, privacy))
+        if not private:  # the time would tell of the number of images
+            answer["time"] = MetricRecord({"seconds": time.perf_counter() - began})
         return answer
     except Exception as error:
         traceback.print_exc()
-        return RecordDict({"failed": ConfigRecord({"fault": type(error).__name__})})
+        fault = WITHHELD if private else type(error).__name__
+        return RecordDict({"failed": ConfigRecord({"fault": fault})})

@@ -21,7 +21,7 @@ from flwr.serverapp import strategy as flower
 
 from fedgrain.errors import DeploymentError
 from fedgrain.experiment.config import Config
-from fedgrain.federated.averaging import RunningAverage, ServerSettings, State
+from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.flower.wire import record_of, state_of
 
 OURS = "ours"
@@ -29,8 +29,10 @@ STEPPING = ("FedAvgM", "FedAdam", "FedYogi")
 ROBUST = ("FedMedian", "FedTrimmedAvg", "Krum")
 
 
-def average_by(name: str, config: Config) -> Callable[[], RunningAverage]:
-    """Return what makes the average of a round: ours, or a strategy's.
+def average_by(
+    name: str, config: Config, parameters: AbstractSet[str]
+) -> Callable[[], RunningAverage]:
+    """Return what makes the average of a round: ours, or a strategy's, which steps ``parameters``.
 
     FedAvgM takes the config's ``server_lr`` and ``server_momentum``; the others have Flower's
     defaults.
@@ -51,7 +53,7 @@ def average_by(name: str, config: Config) -> Callable[[], RunningAverage]:
             "server_learning_rate": config.server_lr,
             "server_momentum": config.server_momentum,
         }
-    return partial(StrategyAverage, name=name, options=options)
+    return partial(StrategyAverage, name=name, parameters=parameters, options=options)
 
 
 @dataclass
@@ -59,6 +61,7 @@ class StrategyAverage(RunningAverage):
     """Collects the updates of a round and lets one of Flower's strategies aggregate them."""
 
     name: str = "FedMedian"
+    parameters: AbstractSet[str] = frozenset()
     options: dict[str, float] = field(default_factory=dict)
     updates: list[tuple[State, float]] = field(default_factory=list)
 
@@ -67,19 +70,12 @@ class StrategyAverage(RunningAverage):
         super().add(state, weight)
         self.updates.append((state, weight))
 
-    def step(
-        self,
-        server: State,
-        memory: State,
-        settings: ServerSettings,
-        parameters: AbstractSet[str],
-    ) -> tuple[State, State]:
+    def aim(self, server: State, mean: State, memory: State) -> tuple[State, State]:
         """Return the strategy's weights, and what it remembers."""
-        mean = self.mean(server)
         stepped = {
             name: value
             for name, value in server.items()
-            if value.is_floating_point() and (name in parameters or self.name in ROBUST)
+            if value.is_floating_point() and (name in self.parameters or self.name in ROBUST)
         }
         strategy: Any = getattr(flower, self.name)(**self.options)
         number = int(memory.get("round", torch.tensor(0))) + 1

@@ -1,0 +1,81 @@
+"""How a federation works besides its config, and that a run goes on as it was begun."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fedgrain.errors import DeploymentError, RunError
+from fedgrain.experiment.folder import RunFolder, read_json, write_json
+from fedgrain.federated.flower.privacy import Privacy
+
+
+@dataclass(frozen=True)
+class Operation:
+    """How the server's process works, and what sites do to what they send."""
+
+    sites: Sequence[str]
+    run_folder: Path
+    wait_seconds: int = 600
+    count_rounding: int = 1
+    strategy: str = "ours"
+    privacy: Privacy | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Operation:
+        """Read the app's settings, as Flower hands them over."""
+        return cls(
+            site_names(str(settings["sites"])),
+            Path(str(settings["run-folder"])),
+            int(settings["wait-seconds"]),
+            int(settings["count-rounding"]),
+            str(settings["strategy"]),
+            Privacy.of(settings),
+        )
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """What the weights of a run depend on, or what its sites were promised."""
+        return {
+            "sites": list(self.sites),
+            "strategy": self.strategy,
+            "count rounding": self.count_rounding,
+            "differential privacy": asdict(self.privacy) if self.privacy else None,
+        }
+
+
+class Begun:
+    """What stands in a run folder of how the run was begun, and the name it was given then."""
+
+    def __init__(self, place: RunFolder) -> None:
+        self.place, self.path = place, place.path / "operation.json"
+
+    def check(self, operation: Operation) -> None:
+        """Refuse to go on otherwise than the run was begun."""
+        if not self.path.exists():
+            return
+        begun = read_json(self.path)
+        for name, value in operation.deciding.items():
+            if begun.get(name) != value:
+                raise RunError(
+                    f"{self.place.path}: the run was begun with {name} {json.dumps(begun[name])}, "
+                    f"not {json.dumps(value)}; go on with the same or choose another run folder"
+                )
+
+    def name(self, operation: Operation) -> str:
+        """Return the name of the run, which sites' ledgers know it by; a new run gets one."""
+        if not self.path.exists():
+            write_json(self.path, {**operation.deciding, "run": secrets.token_hex(8)})
+        return str(read_json(self.path)["run"])
+
+
+def site_names(text: str) -> list[str]:
+    """Read the app's list of sites, which its settings hold as JSON."""
+    names = json.loads(text)
+    if not isinstance(names, list) or len(set(names)) < len(names):
+        raise DeploymentError(f"sites is {text}, but must be a JSON list of different names")
+    return [str(name) for name in names]
