@@ -64,8 +64,9 @@ def round_metrics(line: Mapping[str, Any]) -> dict[str, float]:
     {'fedavg/validation_hf': 0.5, 'fedavg/clients': 2.0, 'fedavg/faults': 0.0, \
 'fedavg/seconds': 1.0, 'fedavg/loss': 2.0}
     """
+    score = line["validation_hf"]  # None if there is nothing to judge by
     numbers = {
-        "validation_hf": float(line["validation_hf"]),
+        **({} if score is None else {"validation_hf": float(score)}),
         "clients": float(len(line["clients"])),
         "faults": float(len(line["faults"])),
         "seconds": float(line["seconds"]),

@@ -371,6 +371,10 @@ def test_noise_and_a_ledger_go_together_and_faults_have_no_name(
         sentence = "asks for updates without noise; this site sends none"
     with pytest.raises(DeploymentError, match=sentence):
         open_site(App.read(package), node, ["zoo"], privacy=privacy)
+    if privacy:
+        nowhere = {**node, "ledger": str(tmp_path / "nowhere" / "releases.jsonl")}
+        with pytest.raises(DeploymentError, match="there is no folder"):
+            open_site(App.read(package), nowhere, ["zoo"], privacy=privacy)
     settings = {"sites": '["zoo"]', "count-rounding": 1}
     if privacy:
         settings |= {"dp-noise-multiplier": 2.0, "dp-clip": 0.5}

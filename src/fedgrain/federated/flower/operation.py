@@ -60,9 +60,9 @@ class Begun:
             return
         begun = read_json(self.path)
         for name, value in operation.deciding.items():
-            if begun.get(name) != value:
+            if (then := begun.get(name)) != value:
                 raise RunError(
-                    f"{self.place.path}: the run was begun with {name} {json.dumps(begun[name])}, "
+                    f"{self.place.path}: the run was begun with {name} {json.dumps(then)}, "
                     f"not {json.dumps(value)}; go on with the same or choose another run folder"
                 )
 

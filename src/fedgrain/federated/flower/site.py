@@ -206,7 +206,10 @@ def _release(node: Mapping[str, Any], privacy: Privacy | None) -> Release | None
             "with differential privacy a site keeps a ledger of what it sends; start it with "
             "--node-config '... ledger=\"/path/releases.jsonl\"'"
         )
-    return Release(privacy, SiteLedger(Path(str(node["ledger"]))))
+    path = Path(str(node["ledger"]))
+    if not path.parent.is_dir():
+        raise DeploymentError(f"ledger {path}: there is no folder {path.parent}; make it first")
+    return Release(privacy, SiteLedger(path))
 
 
 def prepare_site(app: App, name: str, images: Path, knowledge: str | None = None) -> Prepared:
