@@ -8,7 +8,7 @@ Memory is looked at all through rounds of their own, since looking takes time: o
 resident, of a worker what is its own alone (USS), and of all together with what they share counted
 once (PSS). Linux only.
 
-    python benchmarks/scale.py [--quick] [--json]
+    python benchmarks/scale.py [--quick] [--json] [--picture docs/figures/scale]
 """
 
 from __future__ import annotations
@@ -186,11 +186,43 @@ def print_curve(rows: list[dict[str, Any]]) -> None:
         print(f"{row['clients']:7d} {'#' * round(BAR * share)} {share * most / 1024:.0f} MB")
 
 
+def draw_curve(rows: list[dict[str, Any]], path_stem: Path) -> None:
+    """Draw seconds a round and peak memory over the number of clients."""
+    from fedgrain.report.figures import style_of
+    from fedgrain.report.pictures import new_figure, write_picture
+
+    clients = [row["clients"] for row in rows]
+    figure = new_figure(8.4, 3.2)
+    left, right = figure.subplots(1, 2)
+    spread = [[row["seconds"] - row["least"], row["most"] - row["seconds"]] for row in rows]
+    left.errorbar(
+        clients,
+        [row["seconds"] for row in rows],
+        yerr=list(zip(*spread, strict=True)),
+        capsize=3,
+        **style_of(0),
+    )
+    left.set(xscale="log", yscale="log", ylabel="seconds a round")
+    names = {"total_pss": "all", "parent_rss": "server", "worker_uss": "a worker's own"}
+    for number, (key, name) in enumerate(names.items()):
+        megabytes = [row["memory_kb"][key] / 1024 for row in rows]
+        right.plot(clients, megabytes, label=name, **style_of(number))
+    right.set(xscale="log", ylabel="peak memory, MB")
+    right.set_ylim(0, 1.2 * right.get_ylim()[1])  # room for the legend
+    right.legend(frameon=False, loc="upper left", ncols=len(names), fontsize="small")
+    for axes in (left, right):
+        axes.set_xlabel(f"clients, {SAMPLED} of them in a round")
+        axes.grid(visible=True, alpha=0.3)
+    figure.tight_layout()
+    write_picture(figure, path_stem)
+
+
 def main() -> None:
     """Measure every size and print the curve."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer images and rounds")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--picture", type=Path, help="draw it to this name with .svg and .png")
     parser.add_argument("--workers", type=int, default=2, help="the engine's workers")
     parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -202,10 +234,14 @@ def main() -> None:
         rounds = (1 if few else 3) if arguments.quick else (3 if few else 9)
         print(json.dumps(measure(arguments.size, images, rounds, arguments.workers)))
         return
+    load = os.getloadavg()[0]
     rows = [in_own_process(clients, arguments) for clients in SIZES]
+    if arguments.picture:
+        draw_curve(rows, arguments.picture)
     if arguments.json:
-        print(json.dumps({"workers": arguments.workers, "rows": rows}))
+        print(json.dumps({"workers": arguments.workers, "load": load, "rows": rows}))
         return
+    print(f"{SAMPLED} clients a round, {arguments.workers} workers, load before {load:.1f}")
     print_curve(rows)
 
 

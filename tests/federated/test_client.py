@@ -86,6 +86,17 @@ def test_the_loss_told_is_the_mean_over_the_last_epoch() -> None:
     assert update.loss == pytest.approx(float(expected), abs=1e-6)
 
 
+def test_counting_samples_does_not_keep_them() -> None:
+    """The server asks everyone; with many clients their data would add up."""
+    workshop = engine(federation([LABELS, LABELS[:4]]), Plan()).workshop
+    for branch in (None, 0):  # everything is below the root
+        assert [workshop.samples(client, branch) for client in (0, 1)] == [10, 4]
+    assert workshop.children_with_data(0) >= 2
+    assert workshop.whole_data.cache_info().currsize == 0
+    assert workshop.branch_data.cache_info().currsize == 0
+    assert workshop.supervised(1) is workshop.supervised(0)
+
+
 def test_a_task_gives_the_same_bits_whatever_came_before() -> None:
     sites = federation([LABELS, LABELS[::-1]])
     plan = Plan(local=LocalSettings(batch=3), branch=LocalSettings(batch=3))

@@ -74,6 +74,7 @@ class Workshop:
         self.parameters = frozenset(trained)  # the same names in every branch
         self.whole_data = cache(self._whole_data)
         self.branch_data = cache(self._branch_data)
+        self.samples = cache(self._samples)
         self.children_with_data = cache(self._children_with_data)
 
     # training
@@ -105,9 +106,12 @@ class Workshop:
         data, net = self.branch_data(client, branch), self.branch_nets[branch]
         return train_locally(net, weights, loss, data, self.plan.branch, generator)
 
-    def samples(self, client: int, branch: int | None = None) -> int:
-        """Return how many of a client's samples enter the loss, of the whole or of a branch."""
-        data = self.whole_data(client) if branch is None else self.branch_data(client, branch)
+    def _samples(self, client: int, branch: int | None = None) -> int:
+        """Return how many of a client's samples enter the loss, of the whole or of a branch.
+
+        The server asks this of everyone: it keeps the number, not the samples of ever more clients.
+        """
+        data = self._whole_data(client) if branch is None else self._branch_data(client, branch)
         return len(data.indices)
 
     def _children_with_data(self, branch: int) -> int:
@@ -118,7 +122,7 @@ class Workshop:
         taxonomy = self.federation.taxonomy
         seen = torch.zeros(len(taxonomy.children(branch)), dtype=torch.bool)
         for number, client in enumerate(self.federation.clients):
-            targets = self.branch_data(number, branch).targets
+            targets = self._branch_data(number, branch).targets
             seen[targets[targets != TOGETHER]] = True
             if bool((targets == TOGETHER).any()):
                 seen |= unknown_children(taxonomy, branch, client.known)
@@ -126,8 +130,8 @@ class Workshop:
 
     def _supervised(self, client: int) -> Supervised:
         supervision = self.model.supervision
-        if supervision != "projection":
-            return supervise(self.head, supervision)
+        if supervision != "projection":  # the same for all, so made for the first
+            return self.supervised(0) if client else supervise(self.head, supervision)
         known, laziness = self.federation.clients[client].known, self.model.laziness
         return supervise(self.head, supervision, known=known, laziness=laziness)
 
