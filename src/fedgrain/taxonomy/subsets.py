@@ -1,6 +1,6 @@
 """The best subset of children to expand at one node: exact over all, or a bounded search.
 
-The tables come from :mod:`fedgrain.taxonomy.coarsen`; here subsets are only enumerated and scored.
+The forms come from :mod:`fedgrain.taxonomy.coarsen`; here subsets are only enumerated and scored.
 A few subsets are scored one by one, many in blocks of arrays: same numbers, less waiting.
 """
 
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
 from math import inf, isinf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
-Subset = tuple[bool, ...]
+Positions = tuple[int, ...]  # a subset: the positions of its members among the children
 
 TIE = 1e-9  # scores this close are equal (method, section 4)
 EXACT_SUBSETS = 2**20  # beyond this many subsets, or this much work, the search takes over
@@ -26,33 +26,44 @@ ONE_BY_ONE_WORK = 2_000
 BLOCK_WORK = 2 * 10**6
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Everything a subset's score depends on.
+class Form(NamedTuple):
+    """A child as it may appear in a partition: as one cluster, or expanded into several.
 
-    A group of leaves is (child they lie under, depth, own distance if the child stays a cluster,
-    own distance if it is expanded, distance to the nearest other part if it is expanded, share of
-    all leaves). An own distance of -1 scores 0.
+    Leaves are (depth, mean distance to the own cluster, distance to the nearest other cluster of
+    this form, how many such leaves). An own distance of -1 scores 0.
     """
 
-    kept: list[list[float]]  # [depth][child]: distance of a leaf elsewhere to the child as it is
-    expanded: list[dict[int, float]]  # [depth][open child]: to the nearest of the child's parts
-    groups: list[tuple[int, int, float, float, float, float]]
-    open_positions: tuple[int, ...]  # children that may be expanded
-    extra: tuple[int, ...]  # how many children each of them adds
-    spare: int  # how many children may be added in all
+    away: list[float]  # [depth]: distance of a leaf elsewhere to the nearest cluster of this form
+    leaves: list[tuple[int, float, float, int]]
+
+
+class Candidates(NamedTuple):
+    """Everything that the scores of all subsets at one node depend on."""
+
+    kept: list[Form]  # [child]
+    expanded: dict[int, Form]  # position of a child that may be expanded -> its other form
+    extra: list[int]  # how many clusters each of those adds
+    spare: int  # how many may be added in all
+    size: int  # number of leaves
 
     @property
     def work(self) -> int:
         """Table cells that scoring one subset reads."""
-        return len(self.kept) * len(self.kept[0]) + len(self.groups)
+        return len(self.kept[0].away) * len(self.kept) + sum([len(f.leaves) for f in self.kept])
+
+    def forms(self, expanded: Positions) -> list[Form]:
+        """Return every child in its form, those at the given positions expanded."""
+        forms = self.kept.copy()
+        for position in expanded:
+            forms[position] = self.expanded[position]
+        return forms
 
 
 @dataclass(frozen=True)
 class Choice:
     """The chosen subset, as positions among the children, and its score."""
 
-    positions: tuple[int, ...]
+    positions: Positions
     score: float | None
     original_score: float | None
     exact: bool
@@ -60,29 +71,27 @@ class Choice:
 
 def best_subset(candidates: Candidates) -> Choice:
     """Return the subset with the best mean silhouette; ties: the larger, then the first."""
-    count = count_feasible(candidates)
-    exact = count <= EXACT_SUBSETS and count * candidates.work <= EXACT_WORK
-    if exact and count * candidates.work <= ONE_BY_ONE_WORK:
-        subsets: Sequence[Subset] = _few_feasible(candidates)
+    work = count_feasible(candidates)
+    exact = work <= EXACT_SUBSETS
+    work *= candidates.work
+    exact = exact and work <= EXACT_WORK
+    if exact and work <= ONE_BY_ONE_WORK:
+        subsets = _few_feasible(candidates)
         scores = [score_of(candidates, subset) for subset in subsets]
     else:
         rows = _all_feasible(candidates) if exact else _searched(candidates)
-        scores = _scores(candidates, rows).tolist()
-        worth = np.flatnonzero(np.array(scores) >= max(scores) - TIE).tolist()
-        subsets = [tuple(rows[0].tolist()), *(tuple(rows[row].tolist()) for row in worth)]
-        scores = [scores[0], *(scores[row] for row in worth)]
-    original = _scored_or_none(scores[0])  # the empty subset comes first
+        row_scores = _scores(candidates, rows)
+        worth = [0, *np.flatnonzero(row_scores >= row_scores.max() - TIE).tolist()]
+        scores = row_scores[worth].tolist()
+        opened = np.array(list(candidates.expanded), dtype=np.intp)
+        subsets = [tuple(opened[row].tolist()) for row in rows[worth]]
+    original = scores[0]  # the empty subset comes first
     best = max(scores)
     if isinf(best):
-        return Choice((), None, original, exact)
-    tied = [(subset, s) for subset, s in zip(subsets, scores, strict=True) if s >= best - TIE]
-    # of two subsets of one size the first in child order holds the first position they differ in
-    chosen, score = max(tied, key=lambda pair: (sum(pair[0]), pair[0]))
-    return Choice(tuple(compress(candidates.open_positions, chosen)), score, original, exact)
-
-
-def _scored_or_none(score: float) -> float | None:
-    return None if isinf(score) else score
+        return Choice((), None, None, exact)
+    tied = [(-len(s), s, score) for s, score in zip(subsets, scores, strict=True) if score >= best - TIE]
+    _, chosen, score = min(tied)
+    return Choice(chosen, score, None if isinf(original) else original, exact)
 
 
 def count_feasible(candidates: Candidates) -> int:
@@ -96,16 +105,12 @@ def count_feasible(candidates: Candidates) -> int:
     return sum(ways)
 
 
-def _few_feasible(candidates: Candidates) -> list[Subset]:
+def _few_feasible(candidates: Candidates) -> list[Positions]:
     """Return all subsets within the spare children, the empty one first."""
-    subsets: list[tuple[Subset, int]] = [((), 0)]
-    for extra in candidates.extra:
-        grown = [
-            ((*subset, True), used + extra)
-            for subset, used in subsets
-            if used + extra <= candidates.spare
-        ]
-        subsets = [((*subset, False), used) for subset, used in subsets] + grown
+    subsets: list[tuple[Positions, int]] = [((), 0)]
+    for position, extra in zip(candidates.expanded, candidates.extra, strict=True):
+        most = candidates.spare - extra
+        subsets += [((*s, position), used + extra) for s, used in subsets if used <= most]
     return [subset for subset, _ in subsets]
 
 
@@ -122,39 +127,29 @@ def _all_feasible(candidates: Candidates) -> BoolArray:
     return subsets
 
 
-def nearest_two(candidates: Candidates, positions: Sequence[int]) -> list[tuple[float, float, int]]:
-    """Per depth: the distance to the nearest child and to the second, and which one is nearest.
-
-    A leaf under the nearest child itself must take the second.
-    """
-    table = []
-    for kept, expanded in zip(candidates.kept, candidates.expanded, strict=True):
-        away = kept.copy()
-        for position in positions:
-            away[position] = expanded[position]
-        first = min(away)
-        closest = away.index(first)
-        away[closest] = inf
-        table.append((first, min(away), closest))
-    return table
+def distances_to_others(forms: Sequence[Form]) -> list[list[float]]:
+    """Return [child][depth]: the distance of a leaf under the child to the nearest other child."""
+    nearest = [sorted((*column, inf))[:2] for column in zip(*[form.away for form in forms])]
+    return [
+        [second if here == first else first for here, (first, second) in zip(form.away, nearest)]
+        for form in forms
+    ]
 
 
-def score_of(candidates: Candidates, subset: Subset) -> float:
+def score_of(candidates: Candidates, subset: Positions) -> float:
     """Mean silhouette of one subset's partition; -inf where it is a single cluster."""
-    positions = list(compress(candidates.open_positions, subset))
-    nearest = nearest_two(candidates, positions)
+    forms = candidates.forms(subset)
+    if len(forms) == 1 and isinf(forms[0].leaves[0][2]):
+        return -inf
     total = 0.0
-    for child, depth, own, own_expanded, beside, weight in candidates.groups:
-        first, second, closest = nearest[depth]
-        other = second if closest == child else first
-        if child in positions:
-            own = own_expanded
-            other = beside if beside < other else other
-        if other == inf:
-            return -inf
-        if own >= 0.0:
-            total += weight * (other - own) / (own if own > other else other)
-    return total
+    for form, others in zip(forms, distances_to_others(forms), strict=True):
+        for depth, own, beside, count in form.leaves:
+            if own >= 0.0:
+                other = others[depth]
+                if beside < other:
+                    other = beside
+                total += count * (other - own) / (own if own > other else other)
+    return total / candidates.size
 
 
 def _searched(candidates: Candidates) -> BoolArray:
@@ -189,40 +184,38 @@ def _climb(
 
 def _scores(candidates: Candidates, subsets: BoolArray) -> FloatArray:
     """Mean silhouettes as :func:`score_of` gives them, for many subsets [subset, open position]."""
-    kept = np.array(candidates.kept)  # [depth, child]
-    expanded = kept.copy()
-    for row, distances in zip(expanded, candidates.expanded, strict=True):
-        row[list(distances)] = list(distances.values())
-    groups = np.array(candidates.groups).T
-    decision = np.zeros((len(subsets), kept.shape[1]), dtype=np.bool_)
-    decision[:, list(candidates.open_positions)] = subsets
+    opened = tuple(candidates.expanded)
+    both = (candidates.kept, candidates.forms(opened))
+    away = np.array([[form.away for form in forms] for forms in both])  # [form, child, depth]
+    leaves = np.array([[leaf for form in forms for leaf in form.leaves] for forms in both])
+    child = np.repeat(np.arange(away.shape[1]), [len(form.leaves) for form in candidates.kept])
+    decision = np.zeros((len(subsets), away.shape[1]), dtype=np.bool_)
+    decision[:, opened] = subsets
     rows = max(1, BLOCK_WORK // candidates.work)
-    return np.concatenate(
-        [
-            _block_scores(kept, expanded, groups, decision[start : start + rows])
-            for start in range(0, len(decision), rows)
-        ]
-    )
+    totals = [
+        _block_totals(away, leaves, child, decision[start : start + rows])
+        for start in range(0, len(decision), rows)
+    ]
+    return np.asarray(np.concatenate(totals) / candidates.size)
 
 
-def _block_scores(
-    kept: FloatArray, expanded: FloatArray, groups: FloatArray, decision: BoolArray
+def _block_totals(
+    away: FloatArray, leaves: FloatArray, child: NDArray[np.intp], decision: BoolArray
 ) -> FloatArray:
-    away = np.where(decision[:, None, :], expanded, kept)  # [subset, depth, child]
-    closest = away.argmin(axis=2)
-    first = np.take_along_axis(away, closest[:, :, None], axis=2)[:, :, 0]
-    np.put_along_axis(away, closest[:, :, None], np.inf, axis=2)
-    second = away.min(axis=2)  # [subset, depth]
+    kept, expanded = away.swapaxes(1, 2)  # [depth, child]
+    shown = np.where(decision[:, None, :], expanded, kept)  # [subset, depth, child]
+    closest = shown.argmin(axis=2)
+    first = np.take_along_axis(shown, closest[:, :, None], axis=2)[:, :, 0]
+    np.put_along_axis(shown, closest[:, :, None], np.inf, axis=2)
+    second = shown.min(axis=2)  # [subset, depth]
 
-    child, depth = groups[0].astype(np.intp), groups[1].astype(np.intp)
-    own_kept, own_expanded, beside, weights = groups[2:]
-    other = np.where(
-        closest[:, depth] == child, second[:, depth], first[:, depth]
-    )  # [subset, group]
-    is_expanded = decision[:, child]
-    other = np.where(is_expanded, np.minimum(other, beside), other)
-    own = np.where(is_expanded, own_expanded, own_kept)
+    depth, counts = leaves[0, :, 0].astype(np.intp), leaves[0, :, 3]
+    is_expanded = decision[:, child]  # [subset, family]
+    own = np.where(is_expanded, leaves[1, :, 1], leaves[0, :, 1])
+    beside = np.where(is_expanded, leaves[1, :, 2], leaves[0, :, 2])
+    other = np.where(closest[:, depth] == child, second[:, depth], first[:, depth])
+    other = np.minimum(other, beside)
     with np.errstate(invalid="ignore"):  # one single cluster: inf - a over inf
         silhouette = np.where(own < 0, 0.0, (other - own) / np.maximum(own, other))
     silhouette[np.isinf(other)] = -np.inf
-    return np.asarray(silhouette @ weights)
+    return np.asarray(silhouette @ counts)

@@ -87,20 +87,25 @@ class Taxonomy:
         children: dict[str, list[str]] = {}
         for child, (parent, _) in parent_of.items():
             children.setdefault(parent, []).append(child)
+        return cls._depth_first(top, children, names or {})
+
+    @classmethod
+    def _depth_first(
+        cls, root: str, children: Mapping[str, list[str]], names: Mapping[str, str]
+    ) -> Taxonomy:
+        """Number the nodes of what is known to be a tree: depth first, children by id."""
         ids: list[str] = []
         parents: list[int] = []
-        stack = [(top, -1)]
+        stack = [(root, -1)]
         while stack:
             node, parent_number = stack.pop()
             number = len(ids)
             ids.append(node)
             parents.append(parent_number)
-            below = children.get(node)
-            if below is not None:
-                below.sort(reverse=True)
-                stack.extend((child, number) for child in below)
-        shown = names or {}
-        return cls(ids, parents, [shown.get(node) or node for node in ids])
+            if node in children:
+                below = sorted(children[node], reverse=True)
+                stack.extend([(child, number) for child in below])
+        return cls(ids, parents, [names.get(node) or node for node in ids])
 
     # looking up
 
@@ -221,14 +226,13 @@ class Taxonomy:
         """Drop the nodes outside the mask; their children move up to the nearest kept ancestor."""
         if not kept[0]:
             raise TaxonomyError("the root of a taxonomy cannot be removed")
-        above = self._nearest(np.asarray(kept))
-        edges = [
-            (self.ids[above[self.parents[node]]], self.ids[node])
-            for node in np.flatnonzero(kept)[1:]
-        ]
-        return Taxonomy.from_edges(
-            edges, dict(zip(self.ids, self.names, strict=True)), root=self.ids[0]
-        )
+        nearest = self._nearest(np.asarray(kept))
+        above = nearest[self.parents].tolist()
+        children: dict[str, list[str]] = {}
+        for node in np.flatnonzero(kept).tolist()[1:]:
+            children.setdefault(self.ids[above[node]], []).append(self.ids[node])
+        names = dict(zip(self.ids, self.names, strict=True))
+        return Taxonomy._depth_first(self.ids[0], children, names)
 
     def restrict(self, leaves: Iterable[str]) -> Taxonomy:
         """Keep the given leaves (ids) and their ancestors."""
@@ -285,14 +289,13 @@ class Taxonomy:
 def _depth_and_subtree_end(parents: IntArray) -> tuple[IntArray, IntArray]:
     listed = parents.tolist()
     depth = [0] * len(listed)
-    end = list(range(1, len(listed) + 1))
+    sizes = [1] * len(listed)
     for node in range(1, len(listed)):
         depth[node] = depth[listed[node]] + 1
     for node in range(len(listed) - 1, 0, -1):
-        end[listed[node]] = max(end[listed[node]], end[node])
-    sizes = [1] * len(listed)
-    for node in range(len(listed) - 1, 0, -1):
         sizes[listed[node]] += sizes[node]
-    if any(node + size != last for node, (size, last) in enumerate(zip(sizes, end, strict=True))):
+    end = np.arange(len(listed), dtype=np.int32) + np.array(sizes, dtype=np.int32)
+    # slices as long as the subtrees, each inside its parent's: then they are the subtrees
+    if np.any(end[1:] > end[parents[1:]]):
         raise TaxonomyError("nodes must come in depth-first order; use Taxonomy.from_edges")
-    return np.array(depth, dtype=np.int32), np.array(end, dtype=np.int32)
+    return np.array(depth, dtype=np.int32), end
