@@ -17,14 +17,12 @@ so two leaves i, j that meet at depth m are 1 - 2 m / (d_i + d_j) apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
-from math import inf
 
 import numpy as np
 
 from fedgrain.errors import TaxonomyError
-from fedgrain.taxonomy.families import Families, leaf_families
-from fedgrain.taxonomy.subsets import Candidates, Form, best_subset, distances_to_others
+from fedgrain.taxonomy.branches import undecided
+from fedgrain.taxonomy.subsets import best_subset
 from fedgrain.taxonomy.tree import Taxonomy
 
 SINGLETONS = ("cohesive", "neutral")
@@ -66,82 +64,25 @@ def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive")
         raise TaxonomyError(f"singletons is one of {', '.join(SINGLETONS)}, not {singletons!r}")
     if len(taxonomy) == 1:
         return Coarsening(taxonomy, ())
-    families = leaf_families(taxonomy, cohesive=singletons == "cohesive")
+    branches = undecided(taxonomy, cohesive=singletons == "cohesive")
     kept = np.ones(len(taxonomy), dtype=np.bool_)
     decisions = []
-    for u in range(len(families.branches) - 1, -1, -1):  # depth first reversed: children first
-        if families.children[u] == [u]:  # leaves only: nothing to decide
+    for u in range(len(branches.nodes) - 1, -1, -1):  # depth first reversed: children first
+        children = branches.children[u]
+        if not children:
             continue
-        candidates = _candidates(families, u, max_children)
+        candidates = branches.candidates(u, max_children)
         merged: tuple[int, ...] = ()
         if candidates.spare >= 0:
             choice = best_subset(candidates)
             merged = choice.positions
-            removed = [families.branches[families.children[u][position]] for position in merged]
-            kept[removed] = False
+            removed = [branches.nodes[children[position]] for position in merged]
+            if removed:
+                kept[removed] = False
             names = tuple([taxonomy.ids[node] for node in removed])
-            node = taxonomy.ids[families.branches[u]]
+            node = taxonomy.ids[branches.nodes[u]]
             decisions.append(
                 Decision(node, names, choice.score, choice.original_score, choice.exact)
             )
-        _settle(families, u, candidates, merged)
+        branches.settle(u, candidates, merged)
     return Coarsening(taxonomy.keep(kept), tuple(decisions[::-1]))
-
-
-def _candidates(families: Families, u: int, max_children: int) -> Candidates:
-    """Lay out both forms of every child of a branch; its own leaves have one form, expanded."""
-    meet = families.meets[u]
-    below = families.depths[families.first[u] : families.end[u]]
-    top, bottom = min(below), max(below) + 1  # the depths at which leaves lie
-    children = families.children[u]
-    spare = max_children - len(children)
-    if children[0] == u:
-        spare -= families.parts[u] - 1
-    kept, expanded, extra = [], {}, []
-    for position, v in enumerate(children):
-        first = families.first[v]
-        end = first + 1 if v == u else families.end[v]
-        depths = [depth - top for depth in families.depths[first:end]]
-        counts = families.counts[first:end]
-        if v != u:
-            away = [1.0 - meet * close for close in families.closeness[v][top:bottom]]
-            own = families.own_distances[v]
-            kept.append(Form(away, list(zip(depths, own, repeat(inf), counts))))
-            if families.parts[v] - 1 > spare:
-                continue
-        away = [1.0 - meet * close for close in families.nearest_part[v][top:bottom]]
-        leaves = zip(depths, families.alone[first:end], families.beside[first:end], counts)
-        form = Form(away, list(leaves))
-        if v == u:
-            kept.append(form)
-        else:
-            expanded[position] = form
-            extra.append(families.parts[v] - 1)
-    return Candidates(kept, expanded, extra, spare, families.sizes[u])
-
-
-def _settle(
-    families: Families, u: int, candidates: Candidates, merged: tuple[int, ...]
-) -> None:
-    """Fix the parts of a branch after its decision, and what its leaves see of them."""
-    forms = candidates.forms(merged)
-    alone, beside = [], []
-    for form, others in zip(forms, distances_to_others(forms)):
-        for depth, own, near, _ in form.leaves:
-            alone.append(own)
-            other = others[depth]
-            beside.append(near if near < other else other)
-    here = slice(families.first[u], families.end[u])
-    families.alone[here] = alone
-    families.beside[here] = beside
-    children = families.children[u]
-    rows = [families.closeness[v] for v in children]
-    parts = len(children)
-    if children[0] == u:
-        rows[0] = families.nearest_part[u]
-        parts += families.parts[u] - 1
-    for position in merged:
-        rows[position] = families.nearest_part[children[position]]
-        parts += families.parts[children[position]] - 1
-    families.parts[u] = parts
-    families.nearest_part[u] = [max(column) for column in zip(*rows)]

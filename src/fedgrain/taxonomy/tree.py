@@ -87,25 +87,20 @@ class Taxonomy:
         children: dict[str, list[str]] = {}
         for child, (parent, _) in parent_of.items():
             children.setdefault(parent, []).append(child)
-        return cls._depth_first(top, children, names or {})
-
-    @classmethod
-    def _depth_first(
-        cls, root: str, children: Mapping[str, list[str]], names: Mapping[str, str]
-    ) -> Taxonomy:
-        """Number the nodes of what is known to be a tree: depth first, children by id."""
         ids: list[str] = []
         parents: list[int] = []
-        stack = [(root, -1)]
+        stack = [(top, -1)]
         while stack:
             node, parent_number = stack.pop()
             number = len(ids)
             ids.append(node)
             parents.append(parent_number)
-            if node in children:
-                below = sorted(children[node], reverse=True)
-                stack.extend([(child, number) for child in below])
-        return cls(ids, parents, [names.get(node) or node for node in ids])
+            below = children.get(node)
+            if below is not None:
+                below.sort(reverse=True)
+                stack.extend((child, number) for child in below)
+        shown = names or {}
+        return cls(ids, parents, [shown.get(node) or node for node in ids])
 
     # looking up
 
@@ -140,7 +135,7 @@ class Taxonomy:
     @property
     def internal(self) -> IntArray:
         """Nodes with children, root included, ascending: the branches of the tree."""
-        return np.setdiff1d(np.arange(len(self), dtype=np.int32), self.leaves)
+        return np.flatnonzero(self.subtree_end > np.arange(1, len(self) + 1)).astype(np.int32)
 
     @property
     def child_counts(self) -> IntArray:
@@ -227,12 +222,26 @@ class Taxonomy:
         if not kept[0]:
             raise TaxonomyError("the root of a taxonomy cannot be removed")
         nearest = self._nearest(np.asarray(kept))
-        above = nearest[self.parents].tolist()
-        children: dict[str, list[str]] = {}
-        for node in np.flatnonzero(kept).tolist()[1:]:
-            children.setdefault(self.ids[above[node]], []).append(self.ids[node])
-        names = dict(zip(self.ids, self.names, strict=True))
-        return Taxonomy._depth_first(self.ids[0], children, names)
+        above = nearest[self.parents]
+        parent_of = above.tolist()
+        children: list[list[int]] = [[] for _ in parent_of]
+        for node in np.flatnonzero(kept)[:0:-1].tolist():  # the last first: a stack takes them so
+            children[parent_of[node]].append(node)
+        for node in nearest[~kept].tolist():  # took in others, whose ids may lie between
+            children[node].sort(key=self.ids.__getitem__, reverse=True)
+        order: list[int] = []
+        stack = [0]
+        while stack:
+            node = stack.pop()
+            order.append(node)
+            stack += children[node]
+        number = np.full(len(self), -1, dtype=np.int32)
+        number[order] = np.arange(len(order))
+        parents = number[above[order]]
+        parents[0] = -1
+        return Taxonomy(
+            [self.ids[node] for node in order], parents, [self.names[node] for node in order]
+        )
 
     def restrict(self, leaves: Iterable[str]) -> Taxonomy:
         """Keep the given leaves (ids) and their ancestors."""
