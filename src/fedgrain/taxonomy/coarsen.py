@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgrain.errors import TaxonomyError
-from fedgrain.taxonomy.branches import undecided
+from fedgrain.taxonomy.branch_tables import undecided
 from fedgrain.taxonomy.subsets import best_subset
 from fedgrain.taxonomy.tree import Taxonomy
 
@@ -70,6 +70,7 @@ def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive")
     for u in range(len(branches.nodes) - 1, -1, -1):  # depth first reversed: children first
         children = branches.children[u]
         if not children:
+            branches.settle_leaves(u)
             continue
         candidates = branches.candidates(u, max_children)
         merged: tuple[int, ...] = ()
