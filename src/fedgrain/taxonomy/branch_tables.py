@@ -88,9 +88,9 @@ class BranchTables:
         return self.away[v].tolist(), leaves
 
     def _own_leaves(self, u: int, away: FloatArray) -> Form:
-        """Return the leaves among the children of a branch; ``away`` says who looks at them."""
+        """Return the leaves among the children of a branch, expanded; ``away`` by who sees them."""
         level, count = self.levels[u], self.leaf_children[u]
-        beside = 1.0 / (level + 2) if count > 1 else inf
+        beside = 1.0 / (level + 2) if count > 1 else inf  # in W: depth level + 2, met one above
         return away[level].tolist(), [(level + 1, self.alone, beside, count)]
 
     def settle(self, u: int, candidates: Candidates, merged: Positions) -> None:
@@ -134,23 +134,19 @@ def undecided(taxonomy: Taxonomy, *, cohesive: bool) -> BranchTables:
     nodes = taxonomy.internal
     levels = taxonomy.depth[nodes].astype(np.int64)
     leaf_children = np.bincount(taxonomy.parents[taxonomy.leaves], minlength=len(taxonomy))[nodes]
-    past = taxonomy.subtree_end[nodes] - levels  # [branch]: how many nodes are up to it, post-order
+    past = taxonomy.subtree_end[nodes] - levels  # [branch]: in post-order, how many nodes up to it
     homes = np.flatnonzero(leaf_children)
     homes = homes[np.argsort(past[homes])]  # [family]: the branch it hangs from
     first = np.searchsorted(past[homes], nodes - levels, side="right")
     end = np.searchsorted(past[homes], past, side="right")
     depths, sizes = levels[homes] + 1, leaf_children[homes]
 
-    up_to = np.zeros((len(homes) + 1, depths.max() + 1))
-    up_to[np.arange(1, len(up_to)), depths] = sizes
-    up_to = up_to.cumsum(axis=0)
-    histogram = up_to[end] - up_to[first]  # [branch, depth]: number of leaves
+    histogram = _histogram(depths, sizes, first, end)  # [branch, depth]: number of leaves
     leaf_counts = histogram.sum(axis=1)
-    counted = np.arange(1.0, up_to.shape[1] + 1.0)
+    counted = np.arange(1.0, histogram.shape[1] + 1.0)
     of_leaf = 2.0 / (counted[:, None] + counted)  # [depth of the leaf, depth]: closeness
     summed = histogram @ of_leaf  # [branch, depth]
     closeness = summed / leaf_counts[:, None]
-    above = np.arange(len(counted) - 1)[:, None]  # [level]
     own = _own_distances(summed, leaf_counts, levels, first, end, depths, cohesive=cohesive)
     return BranchTables(
         nodes=nodes.tolist(),
@@ -165,11 +161,19 @@ def undecided(taxonomy: Taxonomy, *, cohesive: bool) -> BranchTables:
         closeness=closeness,
         away=1.0 - levels[:, None] * closeness,
         leaf_closeness=of_leaf[1:],
-        away_from_leaf=1.0 - (above + 1) * of_leaf[1:],
-        away_from_leaves=1.0 - above * of_leaf[1:],
+        away_from_leaf=1.0 - counted[:-1, None] * of_leaf[1:],
+        away_from_leaves=1.0 - (counted[:-1, None] - 1.0) * of_leaf[1:],
         own_distances=own,
         alone=0.0 if cohesive else -1.0,
     )
+
+
+def _histogram(depths: IntArray, sizes: IntArray, first: IntArray, end: IntArray) -> FloatArray:
+    """Count the leaves of the families first:end by depth."""
+    up_to = np.zeros((len(depths) + 1, depths.max() + 1))  # [number of families, depth]
+    up_to[np.arange(1, len(up_to)), depths] = sizes
+    up_to = up_to.cumsum(axis=0)
+    return np.asarray(up_to[end] - up_to[first])
 
 
 def _children(taxonomy: Taxonomy, nodes: IntArray) -> list[list[int]]:

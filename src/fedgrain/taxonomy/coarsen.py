@@ -10,8 +10,9 @@ all subsets factorise, so a subset touches no distance between leaves:
 - its distance b to the nearest other cluster is a minimum over the other children of u, each
   depending on that child's decision alone, and over the own child's parts if it is expanded.
 
-Leaves that share all of this are counted as one kind. Depths count the root as 1 throughout (W),
-so two leaves i, j that meet at depth m are 1 - 2 m / (d_i + d_j) apart.
+Depths count the root as 1 throughout (W), so two leaves i, j that meet at depth m are
+1 - 2 m / (d_i + d_j) apart. What is known of the nodes is kept in ``branch_tables``, scores are put
+together in ``silhouette``, and ``subsets`` chooses; bounds spare it most of the scores.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from fedgrain.errors import TaxonomyError
 from fedgrain.taxonomy.branch_tables import undecided
+from fedgrain.taxonomy.silhouette import Positions
 from fedgrain.taxonomy.subsets import best_subset
 from fedgrain.taxonomy.tree import Taxonomy
 
@@ -67,23 +69,20 @@ def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive")
     branches = undecided(taxonomy, cohesive=singletons == "cohesive")
     kept = np.ones(len(taxonomy), dtype=np.bool_)
     decisions = []
-    for u in range(len(branches.nodes) - 1, -1, -1):  # depth first reversed: children first
+    for u in range(len(branches.nodes) - 1, -1, -1):  # depth-first order reversed: children first
         children = branches.children[u]
-        if not children:
+        if not children:  # but leaves
             branches.settle_leaves(u)
             continue
         candidates = branches.candidates(u, max_children)
-        merged: tuple[int, ...] = ()
+        merged: Positions = ()
         if candidates.spare >= 0:
-            choice = best_subset(candidates)
-            merged = choice.positions
+            merged, score, original_score, exact = best_subset(candidates)
             removed = [branches.nodes[children[position]] for position in merged]
             if removed:
                 kept[removed] = False
-            names = tuple([taxonomy.ids[node] for node in removed])
             node = taxonomy.ids[branches.nodes[u]]
-            decisions.append(
-                Decision(node, names, choice.score, choice.original_score, choice.exact)
-            )
+            names = tuple([taxonomy.ids[v] for v in removed])
+            decisions.append(Decision(node, names, score, original_score, exact))
         branches.settle(u, candidates, merged)
     return Coarsening(taxonomy.keep(kept), tuple(decisions[::-1]))

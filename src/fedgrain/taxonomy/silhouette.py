@@ -104,9 +104,9 @@ def score_of(candidates: Candidates, subset: Positions) -> float:
 def bounds(candidates: Candidates) -> tuple[float, list[float]]:
     """Return the score with nothing expanded, and the most that each open child can add to it.
 
-    A child expanded is never farther from a leaf elsewhere than kept: the nearest of its parts is at
-    most as far as all of them on the mean. So no leaf scores better than with all other children
-    kept, and a subset scores at most the first plus what its members can add.
+    A child expanded is never farther from a leaf elsewhere than the child kept: the nearest of its
+    parts is at most as far as all of them on the mean. So no leaf scores better than with all other
+    children kept, and a subset scores at most the first plus what its members can add.
     """
     kept = with_nearest(candidates.kept, candidates.depths)
     totals = [

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedgrain.errors import TaxonomyError
 from fedgrain.taxonomy.edges import single_parents, single_root
+from fedgrain.taxonomy.order import depth_and_subtree_end, depth_first
 from fedgrain.taxonomy.similarity import lca_depth_matrix, lca_depth_of_pairs, wu_palmer_matrix
 
 IntArray = NDArray[np.int32]
@@ -55,7 +56,7 @@ class Taxonomy:
             raise TaxonomyError("the first node, and only it, must be the root (parent -1)")
         if np.any(self.parents >= np.arange(count)):
             raise TaxonomyError("a parent must come before its children")
-        self.depth, self.subtree_end = _depth_and_subtree_end(self.parents)
+        self.depth, self.subtree_end = depth_and_subtree_end(self.parents)
         is_leaf = self.subtree_end == np.arange(1, count + 1)
         self.leaves = np.flatnonzero(is_leaf).astype(np.int32)
         for array in (self.parents, self.depth, self.subtree_end, self.leaves):
@@ -225,23 +226,17 @@ class Taxonomy:
         above = nearest[self.parents]
         parent_of = above.tolist()
         children: list[list[int]] = [[] for _ in parent_of]
-        for node in np.flatnonzero(kept)[:0:-1].tolist():  # the last first: a stack takes them so
+        for node in np.flatnonzero(kept)[:0:-1].tolist():
             children[parent_of[node]].append(node)
-        for node in nearest[~kept].tolist():  # took in others, whose ids may lie between
+        for node in np.unique(nearest[~kept]).tolist():  # took in nodes whose ids may lie between
             children[node].sort(key=self.ids.__getitem__, reverse=True)
-        order: list[int] = []
-        stack = [0]
-        while stack:
-            node = stack.pop()
-            order.append(node)
-            stack += children[node]
-        number = np.full(len(self), -1, dtype=np.int32)
+        order = depth_first(children)
+        number = np.empty(len(self), dtype=np.int32)
         number[order] = np.arange(len(order))
         parents = number[above[order]]
         parents[0] = -1
-        return Taxonomy(
-            [self.ids[node] for node in order], parents, [self.names[node] for node in order]
-        )
+        names = [self.names[node] for node in order]
+        return Taxonomy([self.ids[node] for node in order], parents, names)
 
     def restrict(self, leaves: Iterable[str]) -> Taxonomy:
         """Keep the given leaves (ids) and their ancestors."""
@@ -293,18 +288,3 @@ class Taxonomy:
             "max_depth": int(self.depth.max()),
             "mean_children": round((len(self) - 1) / internal, 2) if internal else 0.0,
         }
-
-
-def _depth_and_subtree_end(parents: IntArray) -> tuple[IntArray, IntArray]:
-    listed = parents.tolist()
-    depth = [0] * len(listed)
-    sizes = [1] * len(listed)
-    for node in range(1, len(listed)):
-        depth[node] = depth[listed[node]] + 1
-    for node in range(len(listed) - 1, 0, -1):
-        sizes[listed[node]] += sizes[node]
-    end = np.arange(len(listed), dtype=np.int32) + np.array(sizes, dtype=np.int32)
-    # slices as long as the subtrees, each inside its parent's: then they are the subtrees
-    if np.any(end[1:] > end[parents[1:]]):
-        raise TaxonomyError("nodes must come in depth-first order; use Taxonomy.from_edges")
-    return np.array(depth, dtype=np.int32), end

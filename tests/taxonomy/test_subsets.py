@@ -1,0 +1,115 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedgrain.taxonomy import Taxonomy, coarsen, subsets
+from fedgrain.taxonomy.branch_tables import undecided
+from fedgrain.taxonomy.silhouette import BlockScores, bounds, score_of
+from literal_coarsening import cohesive_silhouette, neutral_silhouette
+from strategies import trees
+
+SILHOUETTE = {"cohesive": cohesive_silhouette, "neutral": neutral_silhouette}
+
+
+def every_node(tree, most, *, cohesive):
+    """Yield the candidates at every node that has a choice, each node decided before the next."""
+    branches = undecided(tree, cohesive=cohesive)
+    for u in range(len(branches.nodes) - 1, -1, -1):
+        if not branches.children[u]:
+            branches.settle_leaves(u)
+            continue
+        candidates = branches.candidates(u, most)
+        merged = ()
+        if candidates.spare >= 0:
+            yield candidates
+            merged = subsets.best_subset(candidates).positions
+        branches.settle(u, candidates, merged)
+
+
+def feasible(candidates):
+    extra = dict(zip(candidates.expanded, candidates.extra, strict=True))
+    return [
+        subset
+        for size in range(len(extra) + 1)
+        for subset in combinations(extra, size)
+        if sum(extra[position] for position in subset) <= candidates.spare
+    ]
+
+
+@given(trees(max_nodes=40, min_nodes=2), st.integers(2, 12), st.booleans())
+def test_no_subset_scores_above_its_bound(tree, most, cohesive):
+    for candidates in every_node(tree, most, cohesive=cohesive):
+        base, gains = bounds(candidates)
+        gain = dict(zip(candidates.expanded, gains, strict=True))
+        for subset in feasible(candidates):
+            bound = base + sum(gain[position] for position in subset)
+            assert score_of(candidates, subset) <= bound + subsets.ROUNDING
+
+
+@given(trees(max_nodes=40, min_nodes=2), st.integers(2, 12), st.booleans())
+def test_the_choice_is_that_among_all_subsets_scored(tree, most, cohesive):
+    for candidates in every_node(tree, most, cohesive=cohesive):
+        scored = [(score_of(candidates, subset), subset) for subset in feasible(candidates)]
+        assert len(scored) == subsets.count_feasible(candidates)
+        best = max(scored)[0]
+        tied = [(-len(subset), subset) for score, subset in scored if score >= best - subsets.TIE]
+        expected = () if best == -np.inf else min(tied)[1]
+        for one_by_one_work, first_block in ((10**9, 64), (0, 64), (0, 1)):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(subsets, "ONE_BY_ONE_WORK", one_by_one_work)
+                patch.setattr(subsets, "FIRST_BLOCK", first_block)
+                assert subsets.best_subset(candidates).positions == expected
+
+
+@given(trees(max_nodes=40, min_nodes=2), st.integers(2, 12), st.booleans())
+def test_block_scores_are_the_scores(tree, most, cohesive):
+    for candidates in every_node(tree, most, cohesive=cohesive):
+        listed = feasible(candidates)
+        rows = np.array([[p in subset for p in candidates.expanded] for subset in listed])
+        rows = rows.astype(np.bool_).reshape(len(listed), len(candidates.expanded))
+        single = [score_of(candidates, subset) for subset in listed]
+        np.testing.assert_allclose(BlockScores(candidates)(rows), single, rtol=0, atol=1e-12)
+
+
+@settings(max_examples=40)
+@given(
+    trees(max_nodes=24, min_nodes=2), st.integers(2, 9), st.sampled_from(["cohesive", "neutral"])
+)
+def test_the_scores_told_are_those_of_the_distances(tree, most, singletons):
+    children = {int(u): tree.children(int(u)).tolist() for u in tree.internal}
+    distance = 1.0 - tree.wu_palmer(root_depth=1)
+    np.fill_diagonal(distance, 0.0)
+
+    def leaves_under(node):
+        return [x for c in children[node] for x in leaves_under(c)] if node in children else [node]
+
+    def literal(u, expanded):
+        clusters = [
+            leaves_under(c) for v in children[u] for c in (children[v] if v in expanded else [v])
+        ]
+        if len(clusters) == 1:
+            return None
+        leaves = [leaf for cluster in clusters for leaf in cluster]
+        labels = np.repeat(np.arange(len(clusters)), [len(cluster) for cluster in clusters])
+        return SILHOUETTE[singletons](distance[np.ix_(leaves, leaves)], labels)
+
+    for decision in reversed(coarsen(tree, most, singletons).decisions):  # children first
+        u, merged = tree.index(decision.node), [tree.index(v) for v in decision.merged]
+        assert decision.original_score == near(literal(u, []))
+        assert decision.score == near(literal(u, merged))
+        children[u] = [c for v in children[u] for c in (children[v] if v in merged else [v])]
+
+
+def near(score):
+    return None if score is None else pytest.approx(score, abs=1e-12)
+
+
+def test_a_chain_of_single_children_is_no_partition():
+    tree = Taxonomy.from_edges([("a", "b"), ("b", "c"), ("c", "d")])
+    for singletons in ("cohesive", "neutral"):
+        coarsening = coarsen(tree, 5, singletons)
+        assert coarsening.taxonomy == tree
+        assert [(d.score, d.original_score) for d in coarsening.decisions] == [(None, None)] * 2
