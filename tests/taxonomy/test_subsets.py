@@ -39,7 +39,7 @@ def feasible(candidates):
     ]
 
 
-@given(trees(max_nodes=40, min_nodes=2), st.integers(2, 12), st.booleans())
+@given(trees(max_nodes=40, min_nodes=12), st.integers(4, 12), st.booleans())
 def test_no_subset_scores_above_its_bound(tree, most, cohesive):
     for candidates in every_node(tree, most, cohesive=cohesive):
         base, gains = bounds(candidates)
@@ -49,7 +49,7 @@ def test_no_subset_scores_above_its_bound(tree, most, cohesive):
             assert score_of(candidates, subset) <= bound + subsets.ROUNDING
 
 
-@given(trees(max_nodes=40, min_nodes=2), st.integers(2, 12), st.booleans())
+@given(trees(max_nodes=40, min_nodes=12), st.integers(4, 12), st.booleans())
 def test_the_choice_is_that_among_all_subsets_scored(tree, most, cohesive):
     for candidates in every_node(tree, most, cohesive=cohesive):
         scored = [(score_of(candidates, subset), subset) for subset in feasible(candidates)]
@@ -64,7 +64,7 @@ def test_the_choice_is_that_among_all_subsets_scored(tree, most, cohesive):
                 assert subsets.best_subset(candidates).positions == expected
 
 
-@given(trees(max_nodes=40, min_nodes=2), st.integers(2, 12), st.booleans())
+@given(trees(max_nodes=40, min_nodes=12), st.integers(4, 12), st.booleans())
 def test_block_scores_are_the_scores(tree, most, cohesive):
     for candidates in every_node(tree, most, cohesive=cohesive):
         listed = feasible(candidates)
@@ -74,9 +74,9 @@ def test_block_scores_are_the_scores(tree, most, cohesive):
         np.testing.assert_allclose(BlockScores(candidates)(rows), single, rtol=0, atol=1e-12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(
-    trees(max_nodes=24, min_nodes=2), st.integers(2, 9), st.sampled_from(["cohesive", "neutral"])
+    trees(max_nodes=30, min_nodes=12), st.integers(2, 9), st.sampled_from(["cohesive", "neutral"])
 )
 def test_the_scores_told_are_those_of_the_distances(tree, most, singletons):
     children = {int(u): tree.children(int(u)).tolist() for u in tree.internal}
