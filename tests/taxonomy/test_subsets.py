@@ -2,7 +2,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgrain.taxonomy import Taxonomy, coarsen, subsets
@@ -15,7 +15,7 @@ SILHOUETTE = {"cohesive": cohesive_silhouette, "neutral": neutral_silhouette}
 
 
 def every_node(tree, most, *, cohesive):
-    """Yield the candidates at every node that has a choice, each node decided before the next."""
+    """Yield each node with its inner children and its candidates; the nodes below are decided."""
     branches = undecided(tree, cohesive=cohesive)
     for u in range(len(branches.nodes) - 1, -1, -1):
         if not branches.children[u]:
@@ -24,7 +24,7 @@ def every_node(tree, most, *, cohesive):
         candidates = branches.candidates(u, most)
         merged = ()
         if candidates.spare >= 0:
-            yield candidates
+            yield branches.nodes[u], [branches.nodes[v] for v in branches.children[u]], candidates
             merged = subsets.best_subset(candidates).positions
         branches.settle(u, candidates, merged)
 
@@ -41,7 +41,7 @@ def feasible(candidates):
 
 @given(trees(max_nodes=40, min_nodes=12), st.integers(4, 12), st.booleans())
 def test_no_subset_scores_above_its_bound(tree, most, cohesive):
-    for candidates in every_node(tree, most, cohesive=cohesive):
+    for _, _, candidates in every_node(tree, most, cohesive=cohesive):
         base, gains = bounds(candidates)
         gain = dict(zip(candidates.expanded, gains, strict=True))
         for subset in feasible(candidates):
@@ -51,7 +51,7 @@ def test_no_subset_scores_above_its_bound(tree, most, cohesive):
 
 @given(trees(max_nodes=40, min_nodes=12), st.integers(4, 12), st.booleans())
 def test_the_choice_is_that_among_all_subsets_scored(tree, most, cohesive):
-    for candidates in every_node(tree, most, cohesive=cohesive):
+    for _, _, candidates in every_node(tree, most, cohesive=cohesive):
         scored = [(score_of(candidates, subset), subset) for subset in feasible(candidates)]
         assert len(scored) == subsets.count_feasible(candidates)
         best = max(scored)[0]
@@ -66,7 +66,7 @@ def test_the_choice_is_that_among_all_subsets_scored(tree, most, cohesive):
 
 @given(trees(max_nodes=40, min_nodes=12), st.integers(4, 12), st.booleans())
 def test_block_scores_are_the_scores(tree, most, cohesive):
-    for candidates in every_node(tree, most, cohesive=cohesive):
+    for _, _, candidates in every_node(tree, most, cohesive=cohesive):
         listed = feasible(candidates)
         rows = np.array([[p in subset for p in candidates.expanded] for subset in listed])
         rows = rows.astype(np.bool_).reshape(len(listed), len(candidates.expanded))
@@ -74,37 +74,34 @@ def test_block_scores_are_the_scores(tree, most, cohesive):
         np.testing.assert_allclose(BlockScores(candidates)(rows), single, rtol=0, atol=1e-12)
 
 
-@settings(max_examples=60)
 @given(
     trees(max_nodes=30, min_nodes=12), st.integers(2, 9), st.sampled_from(["cohesive", "neutral"])
 )
-def test_the_scores_told_are_those_of_the_distances(tree, most, singletons):
+def test_the_score_of_every_subset_is_that_of_the_distances(tree, most, singletons):
     children = {int(u): tree.children(int(u)).tolist() for u in tree.internal}
     distance = 1.0 - tree.wu_palmer(root_depth=1)
     np.fill_diagonal(distance, 0.0)
 
+    def expanded(u, inner):
+        return [c for v in children[u] for c in (children[v] if v in inner else [v])]
+
     def leaves_under(node):
         return [x for c in children[node] for x in leaves_under(c)] if node in children else [node]
 
-    def literal(u, expanded):
-        clusters = [
-            leaves_under(c) for v in children[u] for c in (children[v] if v in expanded else [v])
-        ]
+    def literal(u, inner):
+        clusters = [leaves_under(child) for child in expanded(u, inner)]
         if len(clusters) == 1:
-            return None
+            return -np.inf
         leaves = [leaf for cluster in clusters for leaf in cluster]
         labels = np.repeat(np.arange(len(clusters)), [len(cluster) for cluster in clusters])
         return SILHOUETTE[singletons](distance[np.ix_(leaves, leaves)], labels)
 
-    for decision in reversed(coarsen(tree, most, singletons).decisions):  # children first
-        u, merged = tree.index(decision.node), [tree.index(v) for v in decision.merged]
-        assert decision.original_score == near(literal(u, []))
-        assert decision.score == near(literal(u, merged))
-        children[u] = [c for v in children[u] for c in (children[v] if v in merged else [v])]
-
-
-def near(score):
-    return None if score is None else pytest.approx(score, abs=1e-12)
+    merged = {tree.index(d.node): d.merged for d in coarsen(tree, most, singletons).decisions}
+    for u, inner, candidates in every_node(tree, most, cohesive=singletons == "cohesive"):
+        for subset in feasible(candidates):
+            expected = literal(u, [inner[position] for position in subset])
+            assert score_of(candidates, subset) == pytest.approx(expected, abs=1e-12)
+        children[u] = expanded(u, [tree.index(v) for v in merged[u]])
 
 
 def test_a_chain_of_single_children_is_no_partition():
