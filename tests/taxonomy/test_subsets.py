@@ -2,7 +2,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedgrain.taxonomy import Taxonomy, coarsen, subsets
@@ -12,6 +12,24 @@ from literal_coarsening import cohesive_silhouette, neutral_silhouette
 from strategies import trees
 
 SILHOUETTE = {"cohesive": cohesive_silhouette, "neutral": neutral_silhouette}
+
+
+def with_two_leaves_under_each(tree):
+    """Turn every leaf into an inner node: then no node has both inner nodes and leaves below it."""
+    edges = [(tree.ids[p], tree.ids[n]) for n, p in enumerate(tree.parents.tolist()) if n]
+    edges += [(tree.ids[leaf], f"{tree.ids[leaf]}{end}") for leaf in tree.leaves for end in "ab"]
+    return Taxonomy.from_edges(edges)
+
+
+ALL_TREES = trees(max_nodes=30, min_nodes=12) | trees(max_nodes=15, min_nodes=6).map(
+    with_two_leaves_under_each
+)
+
+
+# w merges into v, so the part of v that s sees best is x, a part of what was w
+PART_OF_A_PART = Taxonomy.from_edges(
+    [tuple(edge) for edge in "rv rs vw wx wz zy xk xl ym yn so sp".split()]
+)
 
 
 def every_node(tree, most, *, cohesive):
@@ -39,7 +57,7 @@ def feasible(candidates):
     ]
 
 
-@given(trees(max_nodes=40, min_nodes=12), st.integers(4, 12), st.booleans())
+@given(ALL_TREES, st.integers(4, 12), st.booleans())
 def test_no_subset_scores_above_its_bound(tree, most, cohesive):
     for _, _, candidates in every_node(tree, most, cohesive=cohesive):
         base, gains = bounds(candidates)
@@ -49,7 +67,7 @@ def test_no_subset_scores_above_its_bound(tree, most, cohesive):
             assert score_of(candidates, subset) <= bound + subsets.ROUNDING
 
 
-@given(trees(max_nodes=40, min_nodes=12), st.integers(4, 12), st.booleans())
+@given(ALL_TREES, st.integers(4, 12), st.booleans())
 def test_the_choice_is_that_among_all_subsets_scored(tree, most, cohesive):
     for _, _, candidates in every_node(tree, most, cohesive=cohesive):
         scored = [(score_of(candidates, subset), subset) for subset in feasible(candidates)]
@@ -64,7 +82,7 @@ def test_the_choice_is_that_among_all_subsets_scored(tree, most, cohesive):
                 assert subsets.best_subset(candidates).positions == expected
 
 
-@given(trees(max_nodes=40, min_nodes=12), st.integers(4, 12), st.booleans())
+@given(ALL_TREES, st.integers(4, 12), st.booleans())
 def test_block_scores_are_the_scores(tree, most, cohesive):
     for _, _, candidates in every_node(tree, most, cohesive=cohesive):
         listed = feasible(candidates)
@@ -74,9 +92,9 @@ def test_block_scores_are_the_scores(tree, most, cohesive):
         np.testing.assert_allclose(BlockScores(candidates)(rows), single, rtol=0, atol=1e-12)
 
 
-@given(
-    trees(max_nodes=30, min_nodes=12), st.integers(2, 9), st.sampled_from(["cohesive", "neutral"])
-)
+@example(PART_OF_A_PART, 5, "cohesive")
+@example(PART_OF_A_PART, 5, "neutral")
+@given(ALL_TREES, st.integers(2, 9), st.sampled_from(["cohesive", "neutral"]))
 def test_the_score_of_every_subset_is_that_of_the_distances(tree, most, singletons):
     children = {int(u): tree.children(int(u)).tolist() for u in tree.internal}
     distance = 1.0 - tree.wu_palmer(root_depth=1)
