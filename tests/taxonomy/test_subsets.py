@@ -34,8 +34,10 @@ ALL_TREES = st.one_of(
 )
 # w merges into v, so the part of v that s sees best is x, a part of what was w
 PART_OF_A_PART = Taxonomy.from_edges(
-    [("r", "v"), ("r", "s"), ("v", "w"), ("w", "x"), ("w", "z"), ("z", "y"), ("x", "x1")]
-    + [("x", "x2"), ("y", "y1"), ("y", "y2"), ("s", "s1"), ("s", "s2")]
+    [
+        *[("r", "v"), ("r", "s"), ("v", "w"), ("w", "x"), ("w", "z"), ("z", "y")],
+        *[("x", "x1"), ("x", "x2"), ("y", "y1"), ("y", "y2"), ("s", "s1"), ("s", "s2")],
+    ]
 )
 
 
