@@ -143,6 +143,42 @@ def test_contraction_leaves_no_single_child_but_the_roots(tree):
     assert (mask[np.ix_(place, place)] == small_mask).all()
 
 
+@given(trees(max_nodes=40), st.data())
+def test_keep_is_the_tree_of_the_edges_that_are_left(tree, data):
+    count = len(tree) - 1
+    kept = [True, *data.draw(st.lists(st.booleans(), min_size=count, max_size=count))]
+    edges = []
+    for node in range(1, len(tree)):
+        above = int(tree.parents[node])
+        while not kept[above]:
+            above = int(tree.parents[above])
+        if kept[node]:
+            edges.append((tree.ids[above], tree.ids[node]))
+    names = dict(zip(tree.ids, tree.names, strict=True))
+    assert tree.keep(np.array(kept)) == Taxonomy.from_edges(edges, names, root=tree.ids[0])
+
+
+@given(st.lists(st.integers(0, 10**6), max_size=7))
+def test_only_depth_first_order_is_taken(picks):
+    parents = [-1, *(pick % (node + 1) for node, pick in enumerate(picks))]
+    ids = [f"{node}" for node in range(len(parents))]
+    walk, path = True, [0]
+    for node in range(1, len(parents)):  # depth first: the parent is on the path to the last node
+        while path and path[-1] != parents[node]:
+            path.pop()
+        walk = walk and bool(path)
+        path.append(node)
+    if walk:
+        tree = Taxonomy(ids, parents, ids)
+        assert tree.depth.tolist() == [len(tree.path(node)) - 1 for node in range(len(ids))]
+        for node in range(len(ids)):
+            below = [n for n in range(len(ids)) if node in tree.path(n)]
+            assert below == list(range(node, tree.subtree_end[node]))
+    else:
+        with pytest.raises(TaxonomyError, match="depth-first"):
+            Taxonomy(ids, parents, ids)
+
+
 def test_nearest_in_moves_a_label_up(life):
     coarse = life.keep(np.array([n != "bird" for n in life.ids]))
     assert coarse.ids == ("life", "animal", "cat", "kite", "owl", "plant", "oak")

@@ -1,58 +1,44 @@
 """The best subset of children to expand at one node: exact over all, or a bounded search.
 
-The tables come from :mod:`fedgrain.taxonomy.coarsen`; here subsets are only enumerated and scored.
-A few subsets are scored one by one, many in blocks of arrays: same numbers, less waiting.
+Most subsets need no score, since :func:`fedgrain.taxonomy.silhouette.bounds` shows that they cannot
+be best. The others are scored one by one where a node has few subsets, in blocks of arrays where it
+has many: same numbers, less waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import compress
-from math import inf, isinf
+from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
-Subset = tuple[bool, ...]
+from fedgrain.taxonomy.silhouette import (
+    BlockScores,
+    BoolArray,
+    Candidates,
+    FloatArray,
+    Positions,
+    bounds,
+    is_single_cluster,
+    score_of,
+)
 
 TIE = 1e-9  # scores this close are equal (method, section 4)
+ROUNDING = 1e-12  # more than a bound or a score may be off by
 EXACT_SUBSETS = 2**20  # beyond this many subsets, or this much work, the search takes over
 EXACT_WORK = 10**9
 SEARCH_WORK = 2 * 10**9
 ONE_BY_ONE_WORK = 2_000
-BLOCK_WORK = 2 * 10**6
+FIRST_BLOCK = 64  # subsets; each further block has four times as many
+
+Scored = list[tuple[float, Positions]]
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Everything a subset's score depends on.
+class Choice(NamedTuple):
+    """The chosen subset and its score."""
 
-    A group of leaves is (child they lie under, depth, own distance if the child stays a cluster,
-    own distance if it is expanded, distance to the nearest other part if it is expanded, share of
-    all leaves). An own distance of -1 scores 0.
-    """
-
-    kept: list[list[float]]  # [depth][child]: distance of a leaf elsewhere to the child as it is
-    expanded: list[dict[int, float]]  # [depth][open child]: to the nearest of the child's parts
-    groups: list[tuple[int, int, float, float, float, float]]
-    open_positions: tuple[int, ...]  # children that may be expanded
-    extra: tuple[int, ...]  # how many children each of them adds
-    spare: int  # how many children may be added in all
-
-    @property
-    def work(self) -> int:
-        """Table cells that scoring one subset reads."""
-        return len(self.kept) * len(self.kept[0]) + len(self.groups)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The chosen subset, as positions among the children, and its score."""
-
-    positions: tuple[int, ...]
+    positions: Positions
     score: float | None
     original_score: float | None
     exact: bool
@@ -62,27 +48,21 @@ def best_subset(candidates: Candidates) -> Choice:
     """Return the subset with the best mean silhouette; ties: the larger, then the first."""
     count = count_feasible(candidates)
     exact = count <= EXACT_SUBSETS and count * candidates.work <= EXACT_WORK
-    if exact and count * candidates.work <= ONE_BY_ONE_WORK:
-        subsets: Sequence[Subset] = _few_feasible(candidates)
-        scores = [score_of(candidates, subset) for subset in subsets]
+    base, gains = bounds(candidates)
+    original = -inf if is_single_cluster(candidates.kept) else base
+    if not exact:
+        scored = _searched(candidates)
+    elif count * candidates.work <= ONE_BY_ONE_WORK:
+        scored = _one_by_one(candidates, base, gains, original)
     else:
-        rows = _all_feasible(candidates) if exact else _searched(candidates)
-        scores = _scores(candidates, rows).tolist()
-        worth = np.flatnonzero(np.array(scores) >= max(scores) - TIE).tolist()
-        subsets = [tuple(rows[0].tolist()), *(tuple(rows[row].tolist()) for row in worth)]
-        scores = [scores[0], *(scores[row] for row in worth)]
-    original = _scored_or_none(scores[0])  # the empty subset comes first
-    best = max(scores)
-    if isinf(best):
-        return Choice((), None, original, exact)
-    tied = [(subset, s) for subset, s in zip(subsets, scores, strict=True) if s >= best - TIE]
-    # of two subsets of one size the first in child order holds the first position they differ in
-    chosen, score = max(tied, key=lambda pair: (sum(pair[0]), pair[0]))
-    return Choice(tuple(compress(candidates.open_positions, chosen)), score, original, exact)
-
-
-def _scored_or_none(score: float) -> float | None:
-    return None if isinf(score) else score
+        scored = _in_blocks(candidates, base, gains, original)
+    scored.append((original, ()))
+    best = max(scored)[0]
+    if best == -inf:
+        return Choice((), None, None, exact)
+    tied = [(-len(subset), subset, score) for score, subset in scored if score >= best - TIE]
+    _, chosen, score = min(tied)
+    return Choice(chosen, score, None if original == -inf else original, exact)
 
 
 def count_feasible(candidates: Candidates) -> int:
@@ -96,21 +76,54 @@ def count_feasible(candidates: Candidates) -> int:
     return sum(ways)
 
 
-def _few_feasible(candidates: Candidates) -> list[Subset]:
-    """Return all subsets within the spare children, the empty one first."""
-    subsets: list[tuple[Subset, int]] = [((), 0)]
-    for extra in candidates.extra:
-        grown = [
-            ((*subset, True), used + extra)
-            for subset, used in subsets
-            if used + extra <= candidates.spare
+def _one_by_one(candidates: Candidates, base: float, gains: list[float], best: float) -> Scored:
+    """Score the feasible subsets, but for the empty one, that may be best or tied with the best."""
+    subsets: list[tuple[float, Positions, int]] = [(base, (), 0)]
+    for position, extra, gain in zip(candidates.expanded, candidates.extra, gains, strict=True):
+        most = candidates.spare - extra
+        subsets += [
+            (bound + gain, (*subset, position), used + extra)
+            for bound, subset, used in subsets
+            if used <= most
         ]
-        subsets = [((*subset, False), used) for subset, used in subsets] + grown
-    return [subset for subset, _ in subsets]
+    del subsets[0]
+    subsets.sort(reverse=True)  # the highest bound first
+    scored = []
+    for bound, subset, _ in subsets:
+        if bound < best - TIE - ROUNDING:
+            break
+        score = score_of(candidates, subset)
+        scored.append((score, subset))
+        best = max(best, score)
+    return scored
+
+
+def _in_blocks(candidates: Candidates, base: float, gains: list[float], best: float) -> Scored:
+    """Do the same for many subsets; of those scored, return the best and what is tied with it."""
+    subsets = _all_feasible(candidates)
+    bound = base + subsets @ np.array(gains)
+    order = np.argsort(-bound, kind="stable")
+    subsets, bound = subsets[order], bound[order]
+    score_rows = BlockScores(candidates)
+    scores = np.empty(0)
+    block = FIRST_BLOCK
+    while len(scores) < len(subsets) and bound[len(scores)] >= best - TIE - ROUNDING:
+        found = score_rows(subsets[len(scores) : len(scores) + block])
+        best = max(best, float(found.max()))
+        scores = np.concatenate((scores, found))
+        block *= 4
+    worth = np.flatnonzero(scores >= best - TIE)
+    return _listed(candidates, scores[worth], subsets[worth])
+
+
+def _listed(candidates: Candidates, scores: FloatArray, subsets: BoolArray) -> Scored:
+    opened = np.array([*candidates.expanded], dtype=np.intp)
+    positions = [tuple(opened[subset].tolist()) for subset in subsets]
+    return list(zip(scores.tolist(), positions, strict=True))
 
 
 def _all_feasible(candidates: Candidates) -> BoolArray:
-    """Return all subsets within the spare children [subset, open position], the empty one first."""
+    """Return all subsets within the spare children [subset, open child], the empty one first."""
     subsets = np.zeros((1, len(candidates.extra)), dtype=np.bool_)
     used = np.zeros(1, dtype=np.int64)
     for number, extra in enumerate(candidates.extra):
@@ -122,45 +135,10 @@ def _all_feasible(candidates: Candidates) -> BoolArray:
     return subsets
 
 
-def nearest_two(candidates: Candidates, positions: Sequence[int]) -> list[tuple[float, float, int]]:
-    """Per depth: the distance to the nearest child and to the second, and which one is nearest.
-
-    A leaf under the nearest child itself must take the second.
-    """
-    table = []
-    for kept, expanded in zip(candidates.kept, candidates.expanded, strict=True):
-        away = kept.copy()
-        for position in positions:
-            away[position] = expanded[position]
-        first = min(away)
-        closest = away.index(first)
-        away[closest] = inf
-        table.append((first, min(away), closest))
-    return table
-
-
-def score_of(candidates: Candidates, subset: Subset) -> float:
-    """Mean silhouette of one subset's partition; -inf where it is a single cluster."""
-    positions = list(compress(candidates.open_positions, subset))
-    nearest = nearest_two(candidates, positions)
-    total = 0.0
-    for child, depth, own, own_expanded, beside, weight in candidates.groups:
-        first, second, closest = nearest[depth]
-        other = second if closest == child else first
-        if child in positions:
-            own = own_expanded
-            other = beside if beside < other else other
-        if other == inf:
-            return -inf
-        if own >= 0.0:
-            total += weight * (other - own) / (own if own > other else other)
-    return total
-
-
-def _searched(candidates: Candidates) -> BoolArray:
+def _searched(candidates: Candidates) -> Scored:
     """Climb from two starts, one flip at a time, to a local best; the work is bounded.
 
-    Returns the empty subset and the two ends: the choice among them is not claimed to be exact.
+    The choice between the two ends is not claimed to be exact.
     """
     extra = np.array(candidates.extra)
     empty = np.zeros(len(extra), dtype=np.bool_)
@@ -168,61 +146,22 @@ def _searched(candidates: Candidates) -> BoolArray:
     full = empty.copy()
     full[cheapest_first[np.cumsum(extra[cheapest_first]) <= candidates.spare]] = True
     steps = max(1, SEARCH_WORK // (2 * len(extra) * candidates.work))
-    ends = [_climb(candidates, start, extra, steps) for start in (empty, full)]
-    return np.stack([empty, *ends])
+    score_rows = BlockScores(candidates)
+    climbs = [_climb(score_rows, start, extra, candidates.spare, steps) for start in (empty, full)]
+    ends = np.stack(climbs)
+    return _listed(candidates, score_rows(ends), ends)
 
 
 def _climb(
-    candidates: Candidates, start: BoolArray, extra: NDArray[np.int64], steps: int
+    score_rows: BlockScores, start: BoolArray, extra: NDArray[np.int64], spare: int, steps: int
 ) -> BoolArray:
-    here, score = start, _scores(candidates, start[None])[0]
+    here, score = start, score_rows(start[None])[0]
     for _ in range(steps):
         flips = here ^ np.eye(len(here), dtype=np.bool_)
-        flips = flips[flips @ extra <= candidates.spare]
-        scores = _scores(candidates, flips)
+        flips = flips[flips @ extra <= spare]
+        scores = score_rows(flips)
         best = int(np.argmax(scores))
         if not scores[best] > score + TIE:
             break
         here, score = flips[best], scores[best]
     return here
-
-
-def _scores(candidates: Candidates, subsets: BoolArray) -> FloatArray:
-    """Mean silhouettes as :func:`score_of` gives them, for many subsets [subset, open position]."""
-    kept = np.array(candidates.kept)  # [depth, child]
-    expanded = kept.copy()
-    for row, distances in zip(expanded, candidates.expanded, strict=True):
-        row[list(distances)] = list(distances.values())
-    groups = np.array(candidates.groups).T
-    decision = np.zeros((len(subsets), kept.shape[1]), dtype=np.bool_)
-    decision[:, list(candidates.open_positions)] = subsets
-    rows = max(1, BLOCK_WORK // candidates.work)
-    return np.concatenate(
-        [
-            _block_scores(kept, expanded, groups, decision[start : start + rows])
-            for start in range(0, len(decision), rows)
-        ]
-    )
-
-
-def _block_scores(
-    kept: FloatArray, expanded: FloatArray, groups: FloatArray, decision: BoolArray
-) -> FloatArray:
-    away = np.where(decision[:, None, :], expanded, kept)  # [subset, depth, child]
-    closest = away.argmin(axis=2)
-    first = np.take_along_axis(away, closest[:, :, None], axis=2)[:, :, 0]
-    np.put_along_axis(away, closest[:, :, None], np.inf, axis=2)
-    second = away.min(axis=2)  # [subset, depth]
-
-    child, depth = groups[0].astype(np.intp), groups[1].astype(np.intp)
-    own_kept, own_expanded, beside, weights = groups[2:]
-    other = np.where(
-        closest[:, depth] == child, second[:, depth], first[:, depth]
-    )  # [subset, group]
-    is_expanded = decision[:, child]
-    other = np.where(is_expanded, np.minimum(other, beside), other)
-    own = np.where(is_expanded, own_expanded, own_kept)
-    with np.errstate(invalid="ignore"):  # one single cluster: inf - a over inf
-        silhouette = np.where(own < 0, 0.0, (other - own) / np.maximum(own, other))
-    silhouette[np.isinf(other)] = -np.inf
-    return np.asarray(silhouette @ weights)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedgrain.errors import TaxonomyError
 from fedgrain.taxonomy.edges import single_parents, single_root
+from fedgrain.taxonomy.order import depth_and_subtree_end, depth_first
 from fedgrain.taxonomy.similarity import lca_depth_matrix, lca_depth_of_pairs, wu_palmer_matrix
 
 IntArray = NDArray[np.int32]
@@ -55,7 +56,7 @@ class Taxonomy:
             raise TaxonomyError("the first node, and only it, must be the root (parent -1)")
         if np.any(self.parents >= np.arange(count)):
             raise TaxonomyError("a parent must come before its children")
-        self.depth, self.subtree_end = _depth_and_subtree_end(self.parents)
+        self.depth, self.subtree_end = depth_and_subtree_end(self.parents)
         is_leaf = self.subtree_end == np.arange(1, count + 1)
         self.leaves = np.flatnonzero(is_leaf).astype(np.int32)
         for array in (self.parents, self.depth, self.subtree_end, self.leaves):
@@ -135,7 +136,7 @@ class Taxonomy:
     @property
     def internal(self) -> IntArray:
         """Nodes with children, root included, ascending: the branches of the tree."""
-        return np.setdiff1d(np.arange(len(self), dtype=np.int32), self.leaves)
+        return np.flatnonzero(self.subtree_end > np.arange(1, len(self) + 1)).astype(np.int32)
 
     @property
     def child_counts(self) -> IntArray:
@@ -221,14 +222,21 @@ class Taxonomy:
         """Drop the nodes outside the mask; their children move up to the nearest kept ancestor."""
         if not kept[0]:
             raise TaxonomyError("the root of a taxonomy cannot be removed")
-        above = self._nearest(np.asarray(kept))
-        edges = [
-            (self.ids[above[self.parents[node]]], self.ids[node])
-            for node in np.flatnonzero(kept)[1:]
-        ]
-        return Taxonomy.from_edges(
-            edges, dict(zip(self.ids, self.names, strict=True)), root=self.ids[0]
-        )
+        nearest = self._nearest(np.asarray(kept))
+        above = nearest[self.parents]
+        parent_of = above.tolist()
+        children: list[list[int]] = [[] for _ in parent_of]
+        for node in np.flatnonzero(kept)[:0:-1].tolist():
+            children[parent_of[node]].append(node)
+        for node in np.unique(nearest[~kept]).tolist():  # took in nodes whose ids may lie between
+            children[node].sort(key=self.ids.__getitem__, reverse=True)
+        order = depth_first(children)
+        number = np.empty(len(self), dtype=np.int32)
+        number[order] = np.arange(len(order))
+        parents = number[above[order]]
+        parents[0] = -1
+        names = [self.names[node] for node in order]
+        return Taxonomy([self.ids[node] for node in order], parents, names)
 
     def restrict(self, leaves: Iterable[str]) -> Taxonomy:
         """Keep the given leaves (ids) and their ancestors."""
@@ -280,19 +288,3 @@ class Taxonomy:
             "max_depth": int(self.depth.max()),
             "mean_children": round((len(self) - 1) / internal, 2) if internal else 0.0,
         }
-
-
-def _depth_and_subtree_end(parents: IntArray) -> tuple[IntArray, IntArray]:
-    listed = parents.tolist()
-    depth = [0] * len(listed)
-    end = list(range(1, len(listed) + 1))
-    for node in range(1, len(listed)):
-        depth[node] = depth[listed[node]] + 1
-    for node in range(len(listed) - 1, 0, -1):
-        end[listed[node]] = max(end[listed[node]], end[node])
-    sizes = [1] * len(listed)
-    for node in range(len(listed) - 1, 0, -1):
-        sizes[listed[node]] += sizes[node]
-    if any(node + size != last for node, (size, last) in enumerate(zip(sizes, end, strict=True))):
-        raise TaxonomyError("nodes must come in depth-first order; use Taxonomy.from_edges")
-    return np.array(depth, dtype=np.int32), np.array(end, dtype=np.int32)
