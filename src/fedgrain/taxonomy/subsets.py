@@ -46,10 +46,12 @@ class Choice(NamedTuple):
 
 def best_subset(candidates: Candidates) -> Choice:
     """Return the subset with the best mean silhouette; ties: the larger, then the first."""
-    count = count_feasible(candidates)
-    exact = count <= EXACT_SUBSETS and count * candidates.work <= EXACT_WORK
     base, gains = bounds(candidates)
     original = -inf if is_single_cluster(candidates.kept) else base
+    if max(gains, default=-inf) < original - base - TIE - ROUNDING:  # no expansion can pay
+        return Choice((), original, original, True)
+    count = count_feasible(candidates)
+    exact = count <= EXACT_SUBSETS and count * candidates.work <= EXACT_WORK
     if not exact:
         scored = _searched(candidates)
     elif count * candidates.work <= ONE_BY_ONE_WORK:
