@@ -47,9 +47,10 @@ def fragments(folder: Path) -> dict[str, str]:
     results = collect(folder)
     tables = {
         "scores.md": format_tables(score_tables(results), "markdown"),
-        "verdicts.md": verdicts(folder, results),
         "runs.md": runs(folder, results),
     }
+    if any(method.endswith("/paper") for method in results.study.methods):
+        tables["verdicts.md"] = verdicts(folder, results)
     if (folder / "search.json").exists():
         tables["search.md"] = search(folder)
     return {name: text.rstrip("\n") + "\n" for name, text in tables.items()}
