@@ -31,3 +31,8 @@ def process_number() -> int:
 def long_sleep(marker: str) -> None:
     Path(marker).write_text(str(os.getpid()))
     time.sleep(600)
+
+
+def heeding_ctrl_c() -> None:
+    """In a new process: Ctrl-C ends it, also where the tests were started in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

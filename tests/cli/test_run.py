@@ -14,6 +14,7 @@ from PIL import Image
 
 from fedgrain.cli import main
 from own_parts import few_glyphs
+from study_parts import heeding_ctrl_c
 
 TESTS = Path(__file__).parents[1]
 SMALL = [
@@ -106,6 +107,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(TESTS)},
+        preexec_fn=heeding_ctrl_c,
     )
 
 

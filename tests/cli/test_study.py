@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedgrain.cli import main
+from study_parts import heeding_ctrl_c
 
 TESTS = Path(__file__).parents[1]
 STUDY = """
@@ -45,6 +46,7 @@ def start(study_file, out, *options):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(TESTS)},
+        preexec_fn=heeding_ctrl_c,
     )
 
 
@@ -149,7 +151,10 @@ def test_options_go_on_top_of_a_preset(capsys):
     [
         (["oak"], "there is no study 'oak'"),
         (["demo", "--methods", "oak"], "neither <head>/<supervision>"),
-        (["demo", "--set", "oak=1"], "give KEY=VALUE"),
+        (["demo", "--set", "oak=1"], "--set: 'oak' is not a setting of fedgrain run"),
+        (["demo", "--set", "rounds"], "--set: 'rounds' is not KEY=VALUE"),
+        (["demo", "--search-set", "alpha=0"], "setting alpha is decided by the grid"),
+        (["demo", "--only", "*oak*"], "no run of the study matches *oak*"),
         (["demo", "--set", "rounds=many"], "rounds is 'many', but must be a whole number"),
         (["demo", "--alphas", "0.95"], "alpha is 0.95"),
         (["demo", "--jobs", "0"], "--jobs is 0"),
