@@ -11,7 +11,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "results/*/*.md"]  # tables that pages include
 
 html_theme = "furo"
 html_title = "fedgrain"
