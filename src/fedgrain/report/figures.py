@@ -60,12 +60,17 @@ def draw_over_alpha(results: Results, path_stem: Path) -> list[Path]:
     figure = new_figure(5.2 * len(study.datasets) + 2.2, 4.0)
     panels = figure.subplots(1, len(study.datasets), squeeze=False)[0]
     for dataset, axes in zip(study.datasets, panels, strict=True):
+        finished = [
+            m
+            for m in study.methods
+            if any(results.estimate(dataset, m, a, "hf") for a in study.alphas)
+        ]
         for number, method in enumerate(study.methods):
+            if method not in finished:
+                continue
             found = [(a, results.estimate(dataset, method, a, "hf")) for a in study.alphas]
             shown = [(alpha, value) for alpha, value in found if value is not None]
-            if not shown:
-                continue
-            aside = DODGE * (number - (len(study.methods) - 1) / 2)  # intervals side by side
+            aside = DODGE * (finished.index(method) - (len(finished) - 1) / 2)  # side by side
             alphas = [alpha + aside for alpha, _ in shown]
             means = [value.mean for _, value in shown]
             errors = [value.interval or 0.0 for _, value in shown]
@@ -177,12 +182,22 @@ def _finish(axes: Axes, across: str, up: str) -> None:
 
 def _with_legend(figure: Any, panels: Sequence[Axes], path_stem: Path) -> list[Path]:
     """Put one legend to the right of the last panel, and write the picture."""
-    handles, labels = panels[0].get_legend_handles_labels()
+    entries: dict[str, Any] = {}  # a method may be in one panel alone
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        entries |= {
+            label: entries.get(label, one) for label, one in zip(labels, handles, strict=True)
+        }
     for axes in panels[1:]:
         axes.set_ylabel("")
     width = figure.get_size_inches()[0]
     figure.tight_layout(rect=(0, 0, 1 - 2.2 / width, 1))
     figure.legend(
-        handles, labels, loc="center left", bbox_to_anchor=(1 - 2.15 / width, 0.5), frameon=False
+        list(entries.values()),
+        [label.replace("+", "\n+") for label in entries],  # a variant's settings on their own lines
+        loc="center left",
+        bbox_to_anchor=(1 - 2.15 / width, 0.5),
+        frameon=False,
+        fontsize=9,
     )
     return write_picture(figure, path_stem)
