@@ -83,8 +83,8 @@ def verdicts(folder: Path, results: Results) -> str:
         inside = abs(difference) <= interval
         why = "" if inside else reasons.get(f"{method}@{alpha:g}", "not found yet")
         verdict = "reproduced" if inside else "differs"
-        row = [f"{alpha:g}", method, paper, shown, f"{difference:+.3f}", verdict, why]
-        rows.append([*row[:3], f"{row[3]} ({len(ours)})", *row[4:]])
+        shown += f" ({len(ours)})"
+        rows.append([f"{alpha:g}", method, paper, shown, f"{difference:+.3f}", verdict, why])
     names = ["alpha", "method", "paper's HF", "our HF (seeds)", "difference", "verdict", "why"]
     return _markdown(names, rows)
 
@@ -99,7 +99,7 @@ def runs(folder: Path, results: Results) -> str:
             continue
         values = read_json(path)
         config = planned.config
-        capped = _capped(values, config.rounds)
+        capped = values["rounds"] >= config.rounds
         rate = f"{config.lr:g}"
         length = f"{values['rounds']}{' (cap)' if capped else ''}"
         if config.algorithm == "fedbdft":
@@ -109,10 +109,6 @@ def runs(folder: Path, results: Results) -> str:
         rows.append([f"`{planned.name}`", rate, length, f"{values['validation_hf']:.3f}", *scores])
     names = ["run", "lr", "rounds", "validation HF", "HF", "HR", "HP", "leaf accuracy"]
     return _markdown(names, rows)
-
-
-def _capped(values: dict[str, Any], rounds: int) -> bool:
-    return int(values["rounds"]) >= rounds
 
 
 def search(folder: Path) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
+import torch
 
 import fedgrain
 from fedgrain import Callback, run
@@ -88,6 +90,26 @@ def test_a_folder_of_another_config_is_refused_and_the_difference_named(finished
     with pytest.raises(RunError, match=r"other settings: lr \(0.05 and 0.1\), seed \(47 and 48\);"):
         other = small(algorithm="fedbdft", supervision="projection", min_branch_samples=12, seed=48)
         fedgrain.run(other, finished.folder)
+
+
+class StopsAfterOne(Callback):
+    def on_round_end(self, line) -> None:
+        if line["round"] == 1:
+            raise KeyboardInterrupt
+
+
+def test_a_mean_over_rounds_and_shared_out_labels_resume_to_the_same_bits(small, tmp_path) -> None:
+    past = {"head": "flat-softmax", "supervision": "projection"}
+    config = small(rounds=3, average_rounds=2, responsibilities="round", **past)
+    run(config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "cut", [StopsAfterOne()])
+    fedgrain.resume(tmp_path / "cut")
+    for name in ("best.safetensors", "state.safetensors"):
+        whole, cut = (safetensors.torch.load_file(tmp_path / f / name) for f in ("whole", "cut"))
+        assert whole.keys() == cut.keys()
+        assert all(torch.equal(whole[key], cut[key]) for key in whole)
+    assert any(key.startswith("mean/") for key in cut)
 
 
 def test_a_damaged_state_is_told(small, tmp_path) -> None:

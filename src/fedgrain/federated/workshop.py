@@ -147,9 +147,8 @@ class Workshop:
         """Share every label out over the leaves as the global model does (EM's E-step)."""
         self.net.load_state_dict(weights)
         data, supervised, shares = self.whole_data(client), self.supervised(client), []
-        for start in range(0, len(data.indices), BLOCK):
-            images = data.source.batch(data.indices[start : start + BLOCK]).to(self.device)
-            labels = data.targets[start : start + BLOCK].to(self.device)
+        parts = torch.split(data.targets.to(self.device), BLOCK)
+        for images, labels in zip(self._blocks(data.indices), parts, strict=True):
             shares.append(supervised.responsibilities(run_in_chunks(self.net, images), labels))
         return TrainingData(data.source, data.indices, torch.cat(shares).cpu())
 
