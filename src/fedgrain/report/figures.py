@@ -60,21 +60,20 @@ def draw_over_alpha(results: Results, path_stem: Path) -> list[Path]:
     figure = new_figure(5.2 * len(study.datasets) + 2.2, 4.0)
     panels = figure.subplots(1, len(study.datasets), squeeze=False)[0]
     for dataset, axes in zip(study.datasets, panels, strict=True):
-        finished = [
-            m
+        points = {
+            m: [
+                (a, value) for a in study.alphas if (value := results.estimate(dataset, m, a, "hf"))
+            ]
             for m in study.methods
-            if any(results.estimate(dataset, m, a, "hf") for a in study.alphas)
-        ]
-        for number, method in enumerate(study.methods):
-            if method not in finished:
-                continue
-            found = [(a, results.estimate(dataset, method, a, "hf")) for a in study.alphas]
-            shown = [(alpha, value) for alpha, value in found if value is not None]
-            aside = DODGE * (finished.index(method) - (len(finished) - 1) / 2)  # side by side
-            alphas = [alpha + aside for alpha, _ in shown]
-            means = [value.mean for _, value in shown]
-            errors = [value.interval or 0.0 for _, value in shown]
-            axes.errorbar(alphas, means, yerr=errors, capsize=3, label=method, **style_of(number))
+        }
+        finished = [m for m in study.methods if points[m]]
+        for place, method in enumerate(finished):
+            aside = DODGE * (place - (len(finished) - 1) / 2)  # intervals side by side
+            alphas = [alpha + aside for alpha, _ in points[method]]
+            means = [value.mean for _, value in points[method]]
+            errors = [value.interval or 0.0 for _, value in points[method]]
+            look = style_of(study.methods.index(method))
+            axes.errorbar(alphas, means, yerr=errors, capsize=3, label=method, **look)
         axes.set_title(dataset)
         _finish(axes, "granularity skew alpha", "HF, mean and 95% interval over seeds")
         axes.set_xticks(study.alphas)
