@@ -1,9 +1,9 @@
 """Memory that the next step needs again is kept, not given back to the system after every step.
 
 A training step takes and frees tensors of some megabytes. By its defaults the GNU C library may
-return them to the kernel when they are freed, and get them back one zeroed page at a time: some 800
-page faults in every step of cnn-32, an eighth of its time. Whether it does depends on the luck of
-the heap's layout, so a process of many short tasks is hit and a simple loop is mostly not.
+return them to the kernel when they are freed, and get them back one zeroed page at a time. Whether
+it does depends on the luck of the heap's layout, so a process of many short tasks is hit and a
+simple loop is mostly not.
 """
 
 from __future__ import annotations
