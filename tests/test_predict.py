@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from fedgrain.errors import PredictionError
 from fedgrain.heads import HEADS, build_head
 from fedgrain.heads.chunks import run_in_chunks
-from fedgrain.metrics import hierarchical_scores
+from fedgrain.metrics import hierarchical_scores, numbers_in
 from fedgrain.nets import build_net
 from fedgrain.predict import fit_temperature, node_log_probs, operating_curve, predict
-from fedgrain.taxonomy import Taxonomy
+from fedgrain.taxonomy import Taxonomy, coarsen
 from fedgrain.taxonomy.classes import dataset_taxonomy
 from strategies import tree_from, trees
 
@@ -71,6 +71,53 @@ def test_the_operating_curve_is_the_threshold_rule_at_every_threshold(tree, seed
         assert curve.at(float(threshold)) == pytest.approx(expected, abs=1e-9)
 
 
+@QUICK
+@given(
+    full=trees(20, 2),
+    members=st.integers(2, 20),
+    seed=SEEDS,
+    name=st.sampled_from(sorted(HEADS)),
+)
+def test_expected_hf_by_brute_force(full, members, seed, name):
+    """Over a tree and over a coarsening of it; no other node of the taxonomy has a higher mean."""
+    for tree in (full, coarsen(full, members).taxonomy):
+        head = build_head(name, tree)
+        logits = torch.randn(10, head.num_outputs, generator=generator(seed), dtype=torch.float64)
+        log_probs = head.node_log_probs(3 * logits)
+        leaves, numbers = tree.leaves, numbers_in(full, tree)
+        chance = log_probs[:, leaves.tolist()].softmax(1).numpy()
+        found = predict(log_probs, tree, "expected-hf", None, full)
+        for row, node in zip(chance, found, strict=True):
+            means = [
+                row @ hierarchical_scores(numbers[leaves], np.full(len(leaves), v), full).hf
+                for v in numbers
+            ]
+            assert means[node] == pytest.approx(max(means), abs=1e-12)
+
+
+def test_expected_hf_by_hand():
+    """A leaf alone has HF 1; two equally likely siblings are worth more as their parent.
+
+    a1 against a2 at 1/2 each: a1 scores (1 + 1/2) / 2 = 3/4, their parent 2/3; at three siblings
+    a1 scores (1 + 1/2 + 1/2) / 3 = 2/3, the parent 2/3 also: with less on the first, the parent.
+    """
+    log_probs = build_head("flat-softmax", SMALL).node_log_probs(
+        torch.tensor(
+            [[0.97, 0.01, 0.01, 0.01], [0.49, 0.49, 0.01, 0.01], [0.3, 0.3, 0.3, 0.1]]
+        ).log()
+    )
+    found = predict(log_probs, SMALL, "expected-hf")
+    assert [SMALL.ids[node] for node in found] == ["a1", "a1", "a"]
+
+
+def test_expected_hf_of_improbable_leaves():
+    """Probability may lie on inner nodes; what little the leaves have decides, not underflow."""
+    table = np.full((1, len(SMALL)), -2000.0)
+    table[0, 0] = 0.0
+    table[0, SMALL.index("a2")] = -1900.0
+    assert SMALL.ids[predict(table, SMALL, "expected-hf")[0]] == "a2"
+
+
 def test_majority_by_hand():
     tree = Taxonomy.from_edges([("r", "a"), ("r", "b"), ("a", "a1"), ("a", "a2")])
     head = build_head("flat-softmax", tree)  # a1, a2, b
@@ -92,7 +139,7 @@ def test_a_prediction_is_the_same_alone_and_in_any_batch(name):
     for some in (slice(0, 1), slice(33, 34), slice(5, 45)):
         part = node_log_probs(net, head, images[some])
         assert torch.equal(part, together[some])
-        for rule in ("leaf", "majority"):
+        for rule in ("leaf", "majority", "expected-hf"):
             alone = predict(part, tree, rule)
             assert (alone == predict(together, tree, rule)[some]).all()
     with torch.no_grad():  # however a user batches them, probabilities agree
@@ -142,7 +189,7 @@ def test_bad_input():
     broken = table.copy()
     broken[1, 0] = np.nan
     for arguments, message in {
-        (0, "best"): "no rule 'best'; choose one of leaf, majority, threshold",
+        (0, "best"): "no rule 'best'; choose one of leaf, majority, threshold, expected-hf",
         (0, "threshold"): "give a threshold with",
         (0, "leaf", 0.5): "give a threshold with",
         (0, "threshold", 0.0): "above 0 and at most at 1, not 0.0",

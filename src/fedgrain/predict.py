@@ -18,7 +18,7 @@ from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.metrics import Nodes, Values, hierarchical_scores, numbers_in
 from fedgrain.taxonomy.tree import Taxonomy
 
-RULES = ("leaf", "majority", "threshold")
+RULES = ("leaf", "majority", "threshold", "expected-hf")
 
 
 def predict(
@@ -26,12 +26,15 @@ def predict(
     taxonomy: Taxonomy,
     rule: str = "leaf",
     threshold: float | None = None,
+    full_taxonomy: Taxonomy | None = None,
 ) -> Nodes:
     """Return one node per sample of ``log_probs`` [samples, nodes].
 
     `leaf`: the likeliest leaf (the first among equals). `majority`: the most specific node with
     P > 0.5. `threshold`: the most specific node with P >= threshold. Most specific is the fewest
-    leaves under it, then the highest P, then the first id. A row is judged by itself.
+    leaves under it, then the highest P, then the first id. `expected-hf`: the node whose HF, on
+    ``full_taxonomy`` (*default*: the taxonomy itself), is highest in the mean over the leaves, each
+    with its probability. A row is judged by itself.
     """
     table = _table(log_probs, taxonomy)
     if rule not in RULES:
@@ -43,6 +46,8 @@ def predict(
     if rule == "leaf":
         likeliest = table[:, taxonomy.leaves].argmax(1)
         return np.asarray(taxonomy.leaves[likeliest], dtype=np.int64)
+    if rule == "expected-hf":
+        return _highest_expected_hf(table, taxonomy, full_taxonomy or taxonomy)
     # In the precision of the table: a P of exactly the threshold is then equal to it.
     limit = table.dtype.type(math.log(0.5 if threshold is None else threshold))
     best, node = _best_by_specificity(table, taxonomy)  # [samples, groups]
@@ -170,6 +175,33 @@ def _best_by_specificity(
         node[:, group] = members[found]
         best[:, group] = table[np.arange(len(table)), node[:, group]]
     return best, node
+
+
+def _highest_expected_hf(
+    table: NDArray[np.floating[Any]], taxonomy: Taxonomy, full_taxonomy: Taxonomy
+) -> Nodes:
+    """Return the node of the best mean HF over the leaves; the first in order among equals.
+
+    For truths of one depth, HF is the depth of the lca but for a factor that only the predicted
+    node decides, and the mean of that depth is the sum of P along the path to the node. So the cost
+    is (depths of leaves) x nodes, not leaves x nodes. No sum depends on how many samples there are.
+    """
+    numbers, depth = numbers_in(full_taxonomy, taxonomy), full_taxonomy.depth
+    leaves = numbers[taxonomy.leaves]
+    own = table[:, taxonomy.leaves].astype(np.float64)
+    chance = np.exp(own - own.max(1, keepdims=True)).T  # [leaves, samples], up to a factor
+    levels = [np.flatnonzero(depth == level) for level in range(1, int(depth.max()) + 1)]
+    expected = np.zeros((len(taxonomy), len(table)))
+    for leaf_depth in np.unique(depth[leaves]):
+        running = np.zeros((len(full_taxonomy) + 1, len(table)))
+        running[1 + leaves[depth[leaves] == leaf_depth]] = chance[depth[leaves] == leaf_depth]
+        np.cumsum(running, axis=0, out=running)
+        common = running[full_taxonomy.subtree_end] - running[:-1]  # a subtree is a slice
+        common[0] = 0.0
+        for nodes in levels:
+            common[nodes] += common[full_taxonomy.parents[nodes]]
+        expected += common[numbers] * (2.0 / (leaf_depth + depth[numbers]))[:, None]
+    return np.asarray(expected.argmax(0), dtype=np.int64)
 
 
 def _table(log_probs: Tensor | NDArray[Any], taxonomy: Taxonomy) -> NDArray[np.floating[Any]]:

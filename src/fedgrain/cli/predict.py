@@ -18,11 +18,17 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a finished run")
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE")
-    parser.add_argument(
+    how_far = parser.add_mutually_exclusive_group()
+    how_far.add_argument(
         "--confidence",
         type=float,
         metavar="P",
         help="stop at the most specific class with at least this probability (default: a leaf)",
+    )
+    how_far.add_argument(
+        "--expected-hf",
+        action="store_true",
+        help="stop where the expected HF is highest: weighs being right against being specific",
     )
     add_json(parser)
     parser.set_defaults(run=run_predict)
@@ -38,7 +44,11 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--data-root", metavar="DIR", help="where its files lie")
     parser.add_argument("--split", default="test", help="which images (default: test)")
     parser.add_argument(
-        "--rule", choices=("leaf", "majority", "threshold"), default="leaf", help="default: leaf"
+        "--rule",
+        choices=("leaf", "majority", "threshold", "expected-hf"),  # predict.RULES imports torch
+        default="leaf",
+        help="which node is predicted: the likeliest leaf (default), the most specific one with "
+        "P > 0.5 or P >= --threshold, or the one with the highest expected HF",
     )
     parser.add_argument("--threshold", type=float, metavar="P", help="of the rule threshold")
     add_json(parser)
@@ -50,7 +60,9 @@ def run_predict(args: argparse.Namespace) -> None:
     from fedgrain.experiment.trained import load
 
     model = load(args.folder)
-    rule = {} if args.confidence is None else {"rule": "threshold", "threshold": args.confidence}
+    rule: dict[str, Any] = {"rule": "expected-hf" if args.expected_hf else "leaf"}
+    if args.confidence is not None:
+        rule = {"rule": "threshold", "threshold": args.confidence}
     predictions = model.predict(model.read_images(args.images), **rule)
     if args.json:
         told = [

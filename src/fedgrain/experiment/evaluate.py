@@ -56,5 +56,6 @@ def predicted_nodes(
         if rule == "leaf" and isinstance(model.net, DecoupledModel):
             found.append(model.net.best_leaf(model.batch(block)).leaf.numpy())
         else:
-            found.append(predict(model.node_log_probs(block), model.taxonomy, rule, threshold))
+            table = model.node_log_probs(block)
+            found.append(predict(table, model.taxonomy, rule, threshold, model.full_taxonomy))
     return np.concatenate(found)

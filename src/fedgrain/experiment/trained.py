@@ -78,7 +78,7 @@ class TrainedModel:
     ) -> list[Prediction]:
         """Predict a node for each image, by the rules of section 7."""
         log_probs = self.node_log_probs(images)
-        nodes = predict(log_probs, self.taxonomy, rule, threshold)
+        nodes = predict(log_probs, self.taxonomy, rule, threshold, self.full_taxonomy)
         found = []
         for row, node in zip(log_probs.exp().tolist(), nodes.tolist(), strict=True):
             path = self.taxonomy.path(node).tolist()
