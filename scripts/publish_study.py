@@ -5,7 +5,8 @@
     python scripts/publish_study.py --check docs/results/cifar100 # fail if a table is out of date
 
 The copy is a study folder as well: `fedgrain table` and `fedgrain report --no-images` read it.
-``reasons.toml`` in it, written by hand, says why a figure differs from the paper's.
+``reasons.toml`` in it, written by hand, says why a figure differs from the paper's;
+``rescored.json``, by `scripts/score_again.py`, holds what its models score by other rules.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import argparse
 import shutil
 import sys
 import tomllib
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from fedgrain.experiment.folder import read_json
 from fedgrain.experiment.results import Results, collect, paper_figures
 from fedgrain.experiment.run_study import StudyFolder
-from fedgrain.experiment.study import plan_runs
+from fedgrain.experiment.study import cell_runs, plan_runs
 from fedgrain.experiment.table_formats import format_tables
 from fedgrain.experiment.tables import score_tables
 from fedgrain.files import write_text
@@ -53,6 +56,8 @@ def fragments(folder: Path) -> dict[str, str]:
         tables["verdicts.md"] = verdicts(folder, results)
     if (folder / "search.json").exists():
         tables["search.md"] = search(folder)
+    if (folder / "rescored.json").exists():
+        tables["rescored.md"] = rescored(folder, results)
     return {name: text.rstrip("\n") + "\n" for name, text in tables.items()}
 
 
@@ -62,6 +67,7 @@ def verdicts(folder: Path, results: Results) -> str:
     if (folder / "reasons.toml").exists():
         reasons = tomllib.loads((folder / "reasons.toml").read_text("utf-8"))
     metric = list(results.metrics)[-1]
+    on_coarse = _means_on_coarse(folder, results)
     rows = []
     for (dataset, method, alpha), figures in sorted(
         paper_figures(results.study.zero_shot).items(), key=lambda item: (-item[0][2], item[0][1])
@@ -72,7 +78,7 @@ def verdicts(folder: Path, results: Results) -> str:
         ours = results.by_seed(dataset, method, alpha, metric)
         paper = f"{mean:.3f} ± {interval:.3f}"
         if not ours:
-            rows.append([f"{alpha:g}", method, paper, "", "", "not run", ""])
+            rows.append([f"{alpha:g}", method, paper, "", "", "not run", "", ""])
             continue
         found = results.estimate(dataset, method, alpha, metric)
         assert found is not None
@@ -84,9 +90,41 @@ def verdicts(folder: Path, results: Results) -> str:
         why = "" if inside else reasons.get(f"{method}@{alpha:g}", "not found yet")
         verdict = "reproduced" if inside else "differs"
         shown += f" ({len(ours)})"
-        rows.append([f"{alpha:g}", method, paper, shown, f"{difference:+.3f}", verdict, why])
-    names = ["alpha", "method", "paper's HF", "our HF (seeds)", "difference", "verdict", "why"]
-    return _markdown(names, rows)
+        coarse = on_coarse.get((dataset, method, alpha))
+        also = "" if coarse is None else f"{coarse:.3f}"
+        if coarse is not None and abs(coarse - mean) <= interval:
+            also += ", inside"
+        rows.append([f"{alpha:g}", method, paper, shown, f"{difference:+.3f}", verdict, also, why])
+    names = ["alpha", "method", "paper's HF", "our HF (seeds)", "difference", "verdict"]
+    return _markdown([*names, "ours scored on H", "why"], rows)
+
+
+def _means_on_coarse(folder: Path, results: Results) -> dict[tuple[str, str, float], float]:
+    """Return per cell the mean HF of the likeliest leaf, counted on the coarse taxonomy."""
+    if not (folder / "rescored.json").exists():
+        return {}
+    again, study = read_json(folder / "rescored.json"), results.study
+    rates, means = StudyFolder(folder).rates(), dict[tuple[str, str, float], float]()
+    for dataset, method, alpha in product(study.datasets, study.methods, study.alphas):
+        names = [
+            name
+            for seed in study.seeds
+            for name in cell_runs(study, dataset, method, alpha, seed, rates)
+            if name in again
+        ]
+        if names:
+            means[dataset, method, alpha] = fmean(again[name]["leaf, on H"] for name in names)
+    return means
+
+
+def rescored(folder: Path, results: Results) -> str:
+    """Return a line per run: HF by each prediction rule, and with depths counted otherwise."""
+    again = read_json(folder / "rescored.json")
+    names = [run.name for run in plan_runs(results.study, StudyFolder(folder).rates())]
+    shown = [name for name in names if name in again]
+    columns = list(again[shown[0]])
+    rows = [[f"`{name}`", *(f"{again[name][column]:.3f}" for column in columns)] for name in shown]
+    return _markdown(["run", *columns], rows)
 
 
 def runs(folder: Path, results: Results) -> str:

@@ -160,6 +160,12 @@ def test_predict_prints_paths(run_folder, tmp_path, capsys) -> None:
         assert len(stopped["path"]) <= len(whole["path"])
     assert main(["predict", str(run_folder), paths[0], "--confidence", "1.0"]) == 0
     assert main(["predict", str(run_folder), paths[0], "--confidence", "1.5"]) == 2
+    capsys.readouterr()
+    assert main(["predict", str(run_folder), *paths, "--json", "--expected-hf"]) == 0
+    weighed = json.loads(capsys.readouterr().out)["predictions"]
+    assert all(len(entry["path"]) > 1 for entry in weighed)  # the root is worth nothing
+    with pytest.raises(SystemExit, match="2"):  # one rule at a time
+        main(["predict", str(run_folder), paths[0], "--expected-hf", "--confidence", "0.5"])
 
 
 def test_predict_with_a_broken_image(run_folder, tmp_path, capsys) -> None:
@@ -185,6 +191,8 @@ def test_evaluate_repeats_the_scores_of_the_run(run_folder, capsys) -> None:
     sure = ["--rule", "threshold", "--threshold", "0.9"]
     assert main(["evaluate", str(run_folder), *sure, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["hp"] > scores["hp"]
+    assert main(["evaluate", str(run_folder), "--rule", "expected-hf"]) == 0
+    assert "split test, rule expected-hf" in capsys.readouterr().out
     assert main(["evaluate", str(run_folder), "--dataset", "own_parts:only_to_test"]) == 0
     assert "8 images of own_parts:only_to_test, split test" in capsys.readouterr().out
     assert main(["evaluate", str(run_folder), "--split", "winter"]) == 2

@@ -409,6 +409,9 @@ def test_a_candidate_that_diverges_is_out_and_the_search_has_settings_of_its_own
     assert [one["config"]["rounds"] for one in outcome.values.values()] == [2]
     (problem,) = [line[1] for line in told if len(line) == 2 and line[1]]
     assert "absurdly large" in problem
+    found = (tmp_path / "s/search.json").read_text()
+    assert worked_off(study, tmp_path / "s")[1] == []  # nor is it tried once more
+    assert (tmp_path / "s/search.json").read_text() == found
     with pytest.raises(StudyError, match="diverged at every candidate for lr; add lower"):
         worked_off(replace(study, candidates=(1e6,)), tmp_path / "other")
 

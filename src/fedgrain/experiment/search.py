@@ -17,7 +17,7 @@ from typing import Any
 
 from fedgrain.errors import StudyError
 from fedgrain.experiment.config import Config
-from fedgrain.experiment.folder import write_json
+from fedgrain.experiment.folder import read_json, write_json
 from fedgrain.experiment.methods import parse_method
 from fedgrain.experiment.run_study import Outcome, Progress, Rates, StudyFolder, work_off
 from fedgrain.experiment.study import Study, linked, run_name
@@ -36,6 +36,7 @@ def search_rates(
     stages = [("lr", study.candidates, heads)]
     if any(method.algorithm == "fedbdft" for method in methods):
         stages.append(("branch_lr", study.branch_candidates, ["fedbdft"]))
+    before = read_json(place.search)["tables"] if place.search.exists() else {}
     everything, earlier = Outcome(), dict[str, Config]()
     for setting, candidates, searched in stages:
         configs = {
@@ -45,7 +46,11 @@ def search_rates(
             )
             for config in [_config(study, dataset, one, seed, setting, value, rates[dataset])]
         }
-        planned = [run for run in linked({**earlier, **configs}) if run.name in configs]
+        planned = [
+            run
+            for run in linked({**earlier, **configs})
+            if run.name in configs and not _diverged_before(before, run.config, setting)
+        ]
         outcome = work_off(planned, place.search_runs, executor, progress, f"search of {setting}")
         everything.values |= outcome.values
         everything.failures |= {
@@ -61,6 +66,17 @@ def search_rates(
             rates[dataset][one] = {**start, setting: tables[dataset][one]["best"]}
     write_json(place.search, {"rates": rates, "tables": tables})
     return rates, everything
+
+
+def _diverged_before(tables: Mapping[str, Any], config: Config, setting: str) -> bool:
+    """Tell whether an earlier search found that this candidate diverges: it would do so again."""
+    table = tables.get(config.dataset, {}).get(_searched(config), {}).get("validation_hf", {})
+    by_seed = table.get(f"{getattr(config, setting):g}", {})
+    return by_seed.get(str(config.seed), 0.0) is None
+
+
+def _searched(config: Config) -> str:
+    return "fedbdft" if config.algorithm == "fedbdft" else config.head
 
 
 def _config(
@@ -86,8 +102,7 @@ def _scores(
     """Return validation HF by candidate, then by seed; None where training diverged."""
     scores: dict[float, dict[str, float | None]] = {}
     for name, config in configs.items():
-        one = "fedbdft" if config.algorithm == "fedbdft" else config.head
-        if (config.dataset, one) == (dataset, searched):
+        if (config.dataset, _searched(config)) == (dataset, searched):
             by_seed = scores.setdefault(getattr(config, setting), {})
             by_seed[str(config.seed)] = outcome.values.get(name, {}).get("validation_hf")
     return scores
