@@ -213,6 +213,21 @@ def test_presets_are_the_papers():
         preset("oak")
 
 
+def test_settings_of_a_method_hold_for_every_supervision_and_share_the_first_stage(tmp_path):
+    study = replace(
+        SMALL,
+        methods=("cond-softmax/projection", "cond-softmax/paper+lr=0.4", "fedbdft/projection"),
+        method_settings={"cond-softmax": {"lr": 0.2}, "fedbdft": {"lr": 0.2, "branch_lr": 0.3}},
+    )
+    (tmp_path / "again.toml").write_text(study.toml())
+    assert read_study(tmp_path / "again.toml") == study
+    runs = {run.name: run for run in plan_runs(study, {}) if "alpha0.5" in run.name}
+    whole, variant, fedbdft = runs.values()
+    assert (whole.config.lr, variant.config.lr) == (0.2, 0.4)  # a variant's own win
+    assert (fedbdft.config.lr, fedbdft.config.branch_lr) == (0.2, 0.3)
+    assert fedbdft.after == whole.name
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -225,6 +240,14 @@ def test_presets_are_the_papers():
         ("[settings]\nround = 3", "'round' is not a setting of a run; did you mean rounds"),
         ("[settings]\nalpha = 0.5", "setting alpha is decided by the grid"),
         ("[settings]\nrounds = 0", "rounds is 0, but must lie between"),
+        ("[method_settings.oak]\nlr = 1", "method_settings has 'oak', but the study has flat"),
+        ("[method_settings.flat-softmax]\nrate = 1", "'rate' is not a setting of a run"),
+        ("[method_settings.flat-softmax]\nseed = 1", "setting seed is decided by the grid"),
+        ("[method_settings.flat-softmax]\nrounds = 0", "rounds is 0, but must lie between"),
+        (
+            "[method_settings]\nflat-softmax = 1",
+            "method_settings.flat-softmax is 1, but must be a t",
+        ),
         ("alphas = [0.95]", "alpha is 0.95"),
         ("zero_shot = true", "zero-shot is without skew"),
         ("seeds = [", "not TOML"),
@@ -295,6 +318,7 @@ def test_a_finished_study_runs_nothing_and_may_grow(finished, tmp_path):
         ({"seeds": (3,)}, "seeds without 1"),
         ({"settings": {**SETTINGS, "rounds": 3}}, r"rounds \(2 and 3\)"),
         ({"search": True}, "search"),
+        ({"method_settings": {"fedbdft": {"branch_lr": 0.3}}}, "fedbdft"),
     ],
 )
 def test_the_folder_of_another_study_is_refused(finished, change, words):

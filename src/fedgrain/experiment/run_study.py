@@ -114,7 +114,7 @@ def check_folder(study: Study, place: StudyFolder) -> None:
     before = read_study(place.study).complete()
     for name in vars(before):
         old, new = getattr(before, name), getattr(study, name)
-        if name in ("settings", "search_settings"):
+        if name in ("settings", "search_settings", "method_settings"):
             both = sorted({*old, *new})
             differing = [
                 f"{n} ({old.get(n)} and {new.get(n)})" for n in both if old.get(n) != new.get(n)

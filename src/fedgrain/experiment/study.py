@@ -41,6 +41,8 @@ class Study:
     search_seeds: tuple[int, ...] = tuple(range(42, 47))
     search_settings: Mapping[str, Any] = field(default_factory=dict)  # a shorter schedule, say
     settings: Mapping[str, Any] = field(default_factory=dict)
+    # of one head, or of fedbdft, under every supervision: the rates an earlier search found, say
+    method_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("datasets", "methods", "alphas", "seeds", "candidates", "branch_candidates",
@@ -50,7 +52,14 @@ class Study:
                 raise StudyError(f"study {self.name}: {name} is empty; give at least one value")
             if len(set(values)) < len(values):
                 raise StudyError(f"study {self.name}: {name} names a value twice: {values}")
-        for name in (*self.settings, *self.search_settings):
+        compared = {parse_method(method).searched_as for method in self.methods}
+        for name in self.method_settings:
+            if name not in compared:
+                raise StudyError(
+                    f"method_settings has {name!r}, but the study has {', '.join(sorted(compared))}"
+                )
+        by_method = [name for own in self.method_settings.values() for name in own]
+        for name in (*self.settings, *self.search_settings, *by_method):
             if name in GRID:
                 raise StudyError(f"setting {name} is decided by the grid of a study; not in it")
         if self.zero_shot and self.alphas != (0.0,):
@@ -70,7 +79,8 @@ class Study:
         parsed = parse_method(method) if isinstance(method, str) else method
         if parsed.bound == "local-only" and self.settings.get("partition") == "manifest":
             raise StudyError("local-only needs a number of clients; partition manifest has its own")
-        common = {**self.settings, **(rates or {}), "dataset": dataset, "seed": seed}
+        own = self.method_settings.get(parsed.searched_as, {})
+        common = {**self.settings, **own, **(rates or {}), "dataset": dataset, "seed": seed}
         clients = Config(**{**self.settings, "alpha": 0.0}).clients
         return [
             Config(**{**common, **one, "zero_shot": self.zero_shot}).complete()
@@ -87,6 +97,8 @@ class Study:
         """Return all of it as TOML."""
         content = asdict(self)
         tables = {name: content.pop(name) for name in ("search_settings", "settings")}
+        for method, own in content.pop("method_settings").items():
+            tables[f"method_settings.{_toml(method)}"] = own
         lines = [f"{name} = {_toml(value)}" for name, value in content.items()]
         for table, settings in tables.items():
             lines += ["", f"[{table}]"]
@@ -212,6 +224,12 @@ def study_of(content: Mapping[str, Any]) -> Study:
     _refuse_unknown(content, list(wanted), "a part of a study")
     for table in ("settings", "search_settings"):
         _refuse_unknown(content.get(table, {}), known, "a setting of a run")
+    for method, own in content.get("method_settings", {}).items():
+        if not isinstance(own, Mapping):
+            raise StudyError(
+                f"method_settings.{method} is {own!r}, but must be a table of settings"
+            )
+        _refuse_unknown(own, known, "a setting of a run")
     values = {name: _typed(name, value, wanted[name]) for name, value in content.items()}
     return Study(**values)
 
