@@ -66,12 +66,8 @@ class Config:
     responsibilities: str = _setting(
         "step",
         "marginal, projection: share a label out over its leaves at each step, or once a round by "
-        "the global model (flat-softmax, ps-softmax); balanced: so that the classes a label stands "
-        "for are equally frequent at each client",
-        ("step", "round", "balanced"),
-    )
-    set_margin: float = _setting(
-        0.0, "flat-softmax, ps-softmax: how far leaves outside a label's set are to stay behind"
+        "the global model (flat-softmax, ps-softmax)",
+        ("step", "round"),
     )
     net: str | None = _setting(
         None, "net (default: by image size)", ("cnn-32", "cnn-64", "squeezenet"), own=True
@@ -159,7 +155,7 @@ class Config:
             raise ConfigError(
                 f"laziness is {self.laziness}, but only supervision projection has one"
             )
-        if (self.responsibilities != "step" or self.set_margin) and (
+        if self.responsibilities == "round" and (
             self.supervision not in ("marginal", "projection")
             or self.head not in ("flat-softmax", "ps-softmax")
         ):

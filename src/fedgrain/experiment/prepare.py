@@ -297,7 +297,6 @@ def model_of(config: Config, data: LabelledImages) -> Model:
         supervision,
         config.laziness,
         config.responsibilities,
-        config.set_margin,
     )
 
 

@@ -50,8 +50,7 @@ class Model:
     supervision: str = "paper"
     branch_supervision: str = "paper"
     laziness: float = 0.0
-    responsibilities: str = "step"  # or once a round: round, balanced
-    set_margin: float = 0.0
+    responsibilities: str = "step"  # or round: labels are shared out over leaves once a round
 
 
 class Workshop:
@@ -98,7 +97,7 @@ class Workshop:
         loss: Loss
         if branch is None:
             loss, data = self.supervised(client).loss, self.whole_data(client)
-            if self.model.responsibilities != "step":
+            if self.model.responsibilities == "round":
                 loss, data = self.supervised(client).shared_loss, self._shared_out(client, weights)
             generator = numpy_generator(seed, "local training", *numbers)
             return train_locally(self.net, weights, loss, data, self.plan.local, generator)
@@ -132,12 +131,9 @@ class Workshop:
     def _supervised(self, client: int) -> Supervised:
         supervision = self.model.supervision
         if supervision != "projection":  # the same for all, so made for the first
-            if client:
-                return self.supervised(0)
-            return supervise(self.head, supervision, set_margin=self.model.set_margin)
+            return self.supervised(0) if client else supervise(self.head, supervision)
         known, laziness = self.federation.clients[client].known, self.model.laziness
-        margin = self.model.set_margin
-        return supervise(self.head, supervision, known=known, laziness=laziness, set_margin=margin)
+        return supervise(self.head, supervision, known=known, laziness=laziness)
 
     def _whole_data(self, client: int) -> TrainingData:
         part = self.federation.clients[client].train
@@ -154,10 +150,7 @@ class Workshop:
         parts = torch.split(data.targets.to(self.device), BLOCK)
         for images, labels in zip(self._blocks(data.indices), parts, strict=True):
             shares.append(supervised.responsibilities(run_in_chunks(self.net, images), labels))
-        found = torch.cat(shares)
-        if self.model.responsibilities == "balanced":
-            found = supervised.balanced(found, data.targets.to(self.device))
-        return TrainingData(data.source, data.indices, found.cpu())
+        return TrainingData(data.source, data.indices, torch.cat(shares).cpu())
 
     def _branch_data(self, client: int, branch: int) -> TrainingData:
         site = self.federation.clients[client]

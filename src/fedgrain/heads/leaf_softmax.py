@@ -14,9 +14,6 @@ from fedgrain.heads.projection import Projection
 from fedgrain.taxonomy.tree import Taxonomy
 
 
-BALANCING_STEPS = 10
-
-
 class LeafSoftmax(Head):
     """All probability lies on the leaves; a node has that of the leaves under it.
 
@@ -61,14 +58,6 @@ class LeafSoftmax(Head):
         """Return -log of the softmax of the leaves the label stands for."""
         return minus_log_share(self.leaf_scores(logits), self.leaf_weights(labels, projection))
 
-    def set_margin_losses(
-        self, logits: Tensor, labels: Tensor, projection: Projection | None, margin: float
-    ) -> Tensor:
-        """Return the loss of `marginal` or `projection`, leaves outside the set being ahead."""
-        weights = self.leaf_weights(labels, projection)
-        scores = self.leaf_scores(logits)
-        return minus_log_share(torch.where(weights == -torch.inf, scores + margin, scores), weights)
-
     def leaf_weights(self, labels: Tensor, projection: Projection | None) -> Tensor:
         """Return the log weight of each leaf [batch, leaves] in the likelihood of a label."""
         if projection is None:
@@ -86,22 +75,6 @@ class LeafSoftmax(Head):
     ) -> Tensor:
         """Return P(leaf | label) [batch, leaves]: how the model shares a label out over leaves."""
         return (self.leaf_scores(logits) + self.leaf_weights(labels, projection)).softmax(1)
-
-    def balanced(self, shares: Tensor, labels: Tensor, projection: Projection) -> Tensor:
-        """Scale shares so that the leaves a label stands for are equally frequent under it.
-
-        A prior correction for one client: by turns a factor per leaf, and every sample to 1 again.
-        Labels that stand for no leaf by the client's knowledge are left as they are.
-        """
-        entering = ~projection.empty[labels]
-        frequency = torch.bincount(labels[entering], minlength=len(self.taxonomy)).to(shares)
-        members = torch.bincount(projection.projected, minlength=len(self.taxonomy)).to(shares)
-        target = (frequency / members.clamp(min=1))[projection.projected]  # of each leaf
-        scaled = shares[entering]
-        for _ in range(BALANCING_STEPS):
-            scaled = scaled * (target / scaled.sum(0).clamp(min=torch.finfo(scaled.dtype).tiny))
-            scaled = scaled / scaled.sum(1, keepdim=True)
-        return shares.index_copy(0, entering.nonzero()[:, 0], scaled)
 
     def shared_losses(self, logits: Tensor, shares: Tensor) -> Tensor:
         """Return the cross-entropy with given shares of the leaves [batch, leaves].

@@ -26,29 +26,17 @@ _WHY_NOT = {
 class Supervised(nn.Module):
     """A head whose loss reads labels in the chosen way; what local training minimises."""
 
-    def __init__(
-        self,
-        head: Head,
-        supervision: str,
-        projection: Projection | None,
-        set_margin: float = 0.0,
-    ) -> None:
+    def __init__(self, head: Head, supervision: str, projection: Projection | None) -> None:
         super().__init__()
         self.head = head
         self.supervision = supervision
         self.projection = projection
-        self.set_margin = set_margin
         self._warned = False
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each sample [batch]; 0 where the label does not enter."""
         if self.projection is not None:
             self._warn_once(labels, self.projection)
-        if self.set_margin:
-            assert isinstance(self.head, LeafSoftmax)
-            margin = self.set_margin
-            return self.head.set_margin_losses(logits, labels, self.projection, margin)
-        if self.projection is not None:
             return self.head.projection_losses(logits, labels, self.projection)
         if self.supervision == "marginal":
             return self.head.marginal_losses(logits, labels)
@@ -66,11 +54,6 @@ class Supervised(nn.Module):
                 f"not of {self.head.name} under {self.supervision}"
             )
         return self.head.responsibilities(logits, labels, self.projection)
-
-    def balanced(self, shares: Tensor, labels: Tensor) -> Tensor:
-        """Return shares in which the leaves a label stands for are equally frequent under it."""
-        assert isinstance(self.head, LeafSoftmax) and self.projection is not None
-        return self.head.balanced(shares, labels, self.projection)
 
     def shared_loss(self, logits: Tensor, shares: Tensor) -> Tensor:
         """Mean loss over a batch whose labels were shared out over the leaves [batch, leaves]."""
@@ -107,7 +90,6 @@ def supervise(
     *,
     known: Tensor | BoolArray | None = None,
     laziness: float = 0.0,
-    set_margin: float = 0.0,
 ) -> Supervised:
     """Choose how labels are read.
 
@@ -131,11 +113,11 @@ def supervise(
                 f"laziness {laziness} has no meaning for supervision {supervision!r}; "
                 "choose projection, or leave laziness out"
             )
-        return Supervised(head, supervision, None, set_margin)
+        return Supervised(head, supervision, None)
     if known is None:
         raise HeadError(
             "supervision 'projection' needs to know what the client knows; give the mask `known`"
         )
     mask = known.cpu().numpy() if isinstance(known, Tensor) else np.asarray(known)
     projection = Projection(head.taxonomy, mask, laziness).to(head.sums.parents.device)
-    return Supervised(head, supervision, projection, set_margin)
+    return Supervised(head, supervision, projection)
