@@ -15,12 +15,14 @@ import argparse
 import shutil
 import sys
 import tomllib
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from fedgrain.experiment.folder import read_json
+from fedgrain.experiment.intervals import Estimate
 from fedgrain.experiment.results import Results, collect, paper_figures
 from fedgrain.experiment.run_study import StudyFolder
 from fedgrain.experiment.study import cell_runs, plan_runs
@@ -51,6 +53,7 @@ def fragments(folder: Path) -> dict[str, str]:
     tables = {
         "scores.md": format_tables(score_tables(results), "markdown"),
         "runs.md": runs(folder, results),
+        "ranking.md": ranking(folder, results),
     }
     if any(method.endswith("/paper") for method in results.study.methods):
         tables["verdicts.md"] = verdicts(folder, results)
@@ -66,64 +69,96 @@ def verdicts(folder: Path, results: Results) -> str:
     reasons: dict[str, str] = {}
     if (folder / "reasons.toml").exists():
         reasons = tomllib.loads((folder / "reasons.toml").read_text("utf-8"))
-    metric = list(results.metrics)[-1]
-    on_coarse = _means_on_coarse(folder, results)
-    rows = []
-    for (dataset, method, alpha), figures in sorted(
+    judged = list(results.metrics) if results.study.zero_shot else ["hf"]
+    on_coarse = cell_means(folder, results, again(folder, "leaf, on H"))
+    cells = sorted(
         paper_figures(results.study.zero_shot).items(), key=lambda item: (-item[0][2], item[0][1])
-    ):
+    )
+    rows = []
+    for (cell, figures), metric in product(cells, judged):
+        dataset, method, alpha = cell
         if dataset not in results.study.datasets:
             continue
         mean, interval = figures[metric]
-        ours = results.by_seed(dataset, method, alpha, metric)
-        paper = f"{mean:.3f} ± {interval:.3f}"
-        if not ours:
-            rows.append([f"{alpha:g}", method, paper, "", "", "not run", "", ""])
-            continue
+        start = [f"{alpha:g}", method, results.metrics[metric], f"{mean:.3f} ± {interval:.3f}"]
         found = results.estimate(dataset, method, alpha, metric)
-        assert found is not None
-        shown = f"{found.mean:.3f}"
-        if found.interval is not None:
-            shown += f" ± {found.interval:.3f}"
+        if found is None:
+            rows.append([*start, "", "", "not run", "", ""])
+            continue
+        seeds, coarse = len(results.by_seed(dataset, method, alpha, metric)), on_coarse.get(cell)
+        shown = f"{_with_interval(found)} ({seeds})"
         difference = found.mean - mean
         inside = abs(difference) <= interval
-        why = "" if inside else reasons.get(f"{method}@{alpha:g}", "not found yet")
         verdict = "reproduced" if inside else "differs"
-        shown += f" ({len(ours)})"
-        coarse = on_coarse.get((dataset, method, alpha))
+        why = "" if inside else reasons.get(f"{method}@{alpha:g}", "not found yet")
         also = "" if coarse is None else f"{coarse:.3f}"
         if coarse is not None and abs(coarse - mean) <= interval:
             also += ", inside"
-        rows.append([f"{alpha:g}", method, paper, shown, f"{difference:+.3f}", verdict, also, why])
-    names = ["alpha", "method", "paper's HF", "our HF (seeds)", "difference", "verdict"]
+        rows.append([*start, shown, f"{difference:+.3f}", verdict, also, why])
+    names = ["alpha", "method", "score", "the paper's", "ours (seeds)", "difference", "verdict"]
     return _markdown([*names, "ours scored on H", "why"], rows)
 
 
-def _means_on_coarse(folder: Path, results: Results) -> dict[tuple[str, str, float], float]:
-    """Return per cell the mean HF of the likeliest leaf, counted on the coarse taxonomy."""
-    if not (folder / "rescored.json").exists():
-        return {}
-    again, study = read_json(folder / "rescored.json"), results.study
-    rates, means = StudyFolder(folder).rates(), dict[tuple[str, str, float], float]()
+def _with_interval(found: Estimate) -> str:
+    return f"{found.mean:.3f}" + (f" ± {found.interval:.3f}" if found.interval is not None else "")
+
+
+def cell_means(
+    folder: Path, results: Results, by_run: Mapping[str, float]
+) -> dict[tuple[str, str, float], float]:
+    """Return the mean of a value over the runs of each cell for which there is one."""
+    study, rates = results.study, StudyFolder(folder).rates()
+    means = {}
     for dataset, method, alpha in product(study.datasets, study.methods, study.alphas):
-        names = [
-            name
+        values = [
+            by_run[name]
             for seed in study.seeds
             for name in cell_runs(study, dataset, method, alpha, seed, rates)
-            if name in again
+            if name in by_run
         ]
-        if names:
-            means[dataset, method, alpha] = fmean(again[name]["leaf, on H"] for name in names)
+        if values:
+            means[dataset, method, alpha] = fmean(values)
     return means
+
+
+def again(folder: Path, column: str) -> dict[str, float]:
+    """Return a column of ``rescored.json`` by run; nothing where there is no such file."""
+    path = folder / "rescored.json"
+    return {name: row[column] for name, row in read_json(path).items()} if path.exists() else {}
+
+
+def ranking(folder: Path, results: Results) -> str:
+    """Return a line per cell with any finished seed, best HF first within its alpha."""
+    metric, study = list(results.metrics)[-1], results.study
+    weighed = cell_means(folder, results, again(folder, "expected-hf"))
+    accuracies = cell_means(folder, results, {
+        path.parent.name: read_json(path)["accuracy"]
+        for path in (folder / "runs").glob("*/result.json")
+    })  # fmt: skip
+    rows = []
+    for dataset, alpha in product(study.datasets, study.alphas):
+        found = {
+            method: estimate
+            for method in study.methods
+            if (estimate := results.estimate(dataset, method, alpha, metric)) is not None
+        }
+        for method, value in sorted(found.items(), key=lambda item: -item[1].mean):
+            seeds = len(results.by_seed(dataset, method, alpha, metric))
+            also = weighed.get((dataset, method, alpha))
+            accuracy = f"{accuracies[dataset, method, alpha]:.3f}"
+            named = "" if also is None else f"{also:.3f}"
+            rows.append([f"{alpha:g}", method, f"{seeds}", _with_interval(value), accuracy, named])
+    names = ["alpha", "method", "seeds", results.metrics[metric], "leaf accuracy"]
+    return _markdown([*names, "HF by `expected-hf`"], rows)
 
 
 def rescored(folder: Path, results: Results) -> str:
     """Return a line per run: HF by each prediction rule, and with depths counted otherwise."""
-    again = read_json(folder / "rescored.json")
+    scores = read_json(folder / "rescored.json")
     names = [run.name for run in plan_runs(results.study, StudyFolder(folder).rates())]
-    shown = [name for name in names if name in again]
-    columns = list(again[shown[0]])
-    rows = [[f"`{name}`", *(f"{again[name][column]:.3f}" for column in columns)] for name in shown]
+    shown = [name for name in names if name in scores]
+    columns = list(scores[shown[0]])
+    rows = [[f"`{name}`", *(f"{scores[name][column]:.3f}" for column in columns)] for name in shown]
     return _markdown(["run", *columns], rows)
 
 

@@ -34,6 +34,7 @@ CONFIG = Config(
     batch=16,
     lr=0.1,
     rounds=3,
+    average_rounds=2,
     cycles=1,
     client_time_limit=100.0,
 ).complete()
