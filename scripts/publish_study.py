@@ -211,6 +211,10 @@ def _markdown(names: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
+def _written(path: Path) -> str | None:
+    return path.read_text("utf-8") if path.exists() else None
+
+
 def main() -> int:
     """Copy, write or check."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -223,7 +227,7 @@ def main() -> int:
         copy_finished(args.study, args.target)
     tables = fragments(folder)
     if args.check:
-        old = [n for n, text in tables.items() if (folder / n).read_text("utf-8") != text]
+        old = [name for name, text in tables.items() if _written(folder / name) != text]
         print(f"out of date: {', '.join(old)}" if old else "all tables are up to date")
         return 1 if old else 0
     for name, text in tables.items():

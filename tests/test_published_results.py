@@ -1,15 +1,18 @@
 """The committed results: their tables are what the runs say, and no image or weight is in them."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from fedgrain.cli import main
 from fedgrain.experiment.config import differences, read_config
 from fedgrain.experiment.results import collect
 from fedgrain.experiment.run_study import StudyFolder
-from fedgrain.experiment.study import plan_runs, read_study
+from fedgrain.experiment.study import Study, plan_runs, read_study
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -40,3 +43,33 @@ def test_only_small_text_and_figures_are_published():
         kinds = (".toml", ".json", ".jsonl", ".md", ".svg", ".png")
         assert path.is_dir() or path.suffix in kinds, path
         assert path.stat().st_size < 500_000, path
+
+
+def test_a_study_is_published_and_its_models_scored_again(tmp_path):
+    """By the rule the run used, the model scores what its result says."""
+    settings = {"net": "own_parts:SmallNet", "clients": 4, "max_children": 4, "rounds": 1}
+    methods = ("flat-softmax/paper", "cond-softmax/paper", "fedbdft/paper")
+    study = Study("small", ("own_parts:few_glyphs",), methods, (0.5,), (1,), settings=settings)
+    (tmp_path / "small.toml").write_text(study.toml())
+    given = [str(tmp_path / "small.toml"), "--out", str(tmp_path / "study"), "--jobs", "1"]
+    assert main(["study", *given]) == 0
+    for script in ("publish_study", "score_again", "publish_study"):
+        command = [sys.executable, str(ROOT / "scripts" / f"{script}.py")]
+        done = subprocess.run(
+            [*command, str(tmp_path / "study"), str(tmp_path / "copy")],
+            capture_output=True, text=True, timeout=120,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    again = json.loads((tmp_path / "copy/rescored.json").read_text())
+    assert len(again) == len(methods)
+    for name, scores in again.items():
+        result = json.loads((tmp_path / "copy/runs" / name / "result.json").read_text())
+        assert scores["leaf"] == pytest.approx(result["hf"], abs=1e-12)
+        assert scores["leaf, root depth 1"] > scores["leaf"]
+        assert 0 < scores["leaf, on H"] != scores["leaf"]
+    lines = (tmp_path / "copy/ranking.md").read_text().splitlines()
+    assert len(lines) == 2 + len(methods)
+    found = [float(line.split("|")[4]) for line in lines[2:]]
+    assert found == sorted(found, reverse=True)
+    assert not list((tmp_path / "copy").rglob("*.safetensors"))
