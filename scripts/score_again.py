@@ -43,7 +43,9 @@ def scored(folder: Path, data: LabelledImages) -> dict[str, float]:
     hits = to_full[found["expected-hf"]] == truth
     values["expected-hf, leaf accuracy"] = float(hits.mean())
     coarse_truth = full.nearest_in(tree)[truth].astype(np.int64)
-    values["leaf, on H"] = float(hierarchical_scores(coarse_truth, found["leaf"], tree).hf.mean())
+    on_coarse = hierarchical_scores(coarse_truth, found["leaf"], tree)
+    values["leaf, on H"] = float(on_coarse.hf.mean())
+    values["HR on H"], values["HP on H"] = float(on_coarse.hr.mean()), float(on_coarse.hp.mean())
     values["leaf, root depth 1"] = _root_counted(truth, to_full[found["leaf"]], full)
     return values
 
