@@ -7,6 +7,7 @@ and dashes say it again. Names go through :func:`plain`: plotly reads tags in a 
 from __future__ import annotations
 
 import html
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,7 +55,7 @@ def over_alpha(
                 **_look(number),
             }
         )
-    layout = _axes("granularity skew alpha", f"{metric}, mean and 95% interval")
+    layout = _axes("granularity skew alpha", f"{metric}, mean and 95% interval", len(traces))
     layout["xaxis"]["tickvals"] = sorted({x for trace in traces for x in trace["x"]})
     return {"data": traces, "layout": layout}
 
@@ -86,7 +87,7 @@ def curves(by_name: Mapping[str, Sequence[float | None]], across: str, up: str) 
                 **look,
             }
         )
-    layout = _axes(across, up)
+    layout = _axes(across, up, len(traces))
     if max(map(len, by_name.values()), default=0) <= WHOLE_ROUNDS:
         layout["xaxis"]["dtick"] = 1  # there is no round 1.5
     return {"data": traces, "layout": layout}
@@ -221,15 +222,16 @@ def _look(number: int) -> dict[str, Any]:
     }
 
 
-def _axes(across: str, up: str) -> dict[str, Any]:
+def _axes(across: str, up: str, named: int = 0) -> dict[str, Any]:
+    """Return the layout of a plot; the legend has its own room under the axis, two names a row."""
     axis = {"gridcolor": "#e6e6e6", "zeroline": False, "automargin": True}
     return {
         "xaxis": {**axis, "title": {"text": across}},
         "yaxis": {**axis, "title": {"text": up}},
         "hovermode": "closest",
-        "height": 420,
+        "height": 380 + 20 * math.ceil(named / 2),
         "margin": {"t": 20, "r": 20},
-        "legend": {"orientation": "h", "y": -0.25},
+        "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
         **_fonts(),
     }
 
