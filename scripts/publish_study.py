@@ -122,9 +122,11 @@ def cell_means(
 
 
 def again(folder: Path, column: str) -> dict[str, float]:
-    """Return a column of ``rescored.json`` by run; nothing where there is no such file."""
+    """Return HF of ``rescored.json`` by run; nothing where there is no such file."""
     path = folder / "rescored.json"
-    return {name: row[column] for name, row in read_json(path).items()} if path.exists() else {}
+    if not path.exists():
+        return {}
+    return {name: row[column]["hf"] for name, row in read_json(path).items()}
 
 
 def ranking(folder: Path, results: Results) -> str:
@@ -153,13 +155,17 @@ def ranking(folder: Path, results: Results) -> str:
 
 
 def rescored(folder: Path, results: Results) -> str:
-    """Return a line per run: HF by each prediction rule, and with depths counted otherwise."""
+    """Return a line per run: HF (HR, HP) by each prediction rule, and with depths counted on H."""
     scores = read_json(folder / "rescored.json")
     names = [run.name for run in plan_runs(results.study, StudyFolder(folder).rates())]
     shown = [name for name in names if name in scores]
     columns = list(scores[shown[0]])
-    rows = [[f"`{name}`", *(f"{scores[name][column]:.3f}" for column in columns)] for name in shown]
-    return _markdown(["run", *columns], rows)
+    rows = [[f"`{name}`", *(_three(scores[name][column]) for column in columns)] for name in shown]
+    return _markdown(["run; HF (HR, HP)", *columns], rows)
+
+
+def _three(values: Mapping[str, float]) -> str:
+    return f"{values['hf']:.3f} ({values['hr']:.3f}, {values['hp']:.3f})"
 
 
 def runs(folder: Path, results: Results) -> str:

@@ -3,7 +3,7 @@
     python scripts/score_again.py STUDY docs/results/cifar100
 
 Needs the weights and the data. Writes `rescored.json` into the published copy: for each run the
-mean test HF by each prediction rule, and of the likeliest leaf if depths were counted otherwise.
+mean test scores by each prediction rule, and of the likeliest leaf with depths counted on H.
 Runs that are in it already are not scored again. `scripts/publish_study.py` makes the table.
 """
 
@@ -22,40 +22,45 @@ from fedgrain.experiment.folder import RunFolder, read_json, write_json
 from fedgrain.experiment.prepare import load_images
 from fedgrain.experiment.run import one_thread
 from fedgrain.experiment.trained import load
-from fedgrain.metrics import ancestor_table, hierarchical_scores, numbers_in
+from fedgrain.metrics import Nodes, Values, hierarchical_scores, numbers_in
 from fedgrain.predict import predict
 from fedgrain.taxonomy import Taxonomy
 
 
-def scored(folder: Path, data: LabelledImages) -> dict[str, float]:
-    """Return mean test HF of one run's model by each rule, and by other counts of depth."""
+def scored(folder: Path, data: LabelledImages) -> dict[str, dict[str, float]]:
+    """Return the mean scores of one run's model by each rule, and by other counts of depth."""
     model, chosen = load(folder), data.split_indices("test")
     tree, full = model.taxonomy, model.full_taxonomy
-    log_probs = model.node_log_probs(data.images[chosen])
-    to_full = numbers_in(full, tree)
+    log_probs = model.node_log_probs(data.images[chosen]).double().numpy()
     truth = numbers_in(full, data.taxonomy)[data.labels[chosen]]
-    found = {rule: predict(log_probs, tree, rule, None, full) for rule in ("leaf", "majority")}
-    found["expected-hf"] = predict(log_probs, tree, "expected-hf", None, full)
-    values = {
-        rule: float(hierarchical_scores(truth, to_full[nodes], full).hf.mean())
-        for rule, nodes in found.items()
+    found = {
+        rule: predict(log_probs, tree, rule, None, full)
+        for rule in ("leaf", "majority", "expected-hf")
     }
-    hits = to_full[found["expected-hf"]] == truth
-    values["expected-hf, leaf accuracy"] = float(hits.mean())
+    found["likeliest node"] = likeliest_node(log_probs, tree)
+    to_full = numbers_in(full, tree)
+    values = {rule: scores(truth, to_full[nodes], full) for rule, nodes in found.items()}
     coarse_truth = full.nearest_in(tree)[truth].astype(np.int64)
-    on_coarse = hierarchical_scores(coarse_truth, found["leaf"], tree)
-    values["leaf, on H"] = float(on_coarse.hf.mean())
-    values["HR on H"], values["HP on H"] = float(on_coarse.hr.mean()), float(on_coarse.hp.mean())
-    values["leaf, root depth 1"] = _root_counted(truth, to_full[found["leaf"]], full)
+    values["leaf, on H"] = scores(coarse_truth, found["leaf"], tree)
     return values
 
 
-def _root_counted(truth: np.ndarray, prediction: np.ndarray, full: Taxonomy) -> float:
-    """HF where the root is at depth 1: even a prediction that shares only the root scores."""
-    table = ancestor_table(full)
-    common = ((table[truth] >= 0) & (table[truth] == table[prediction])).sum(1)
-    depths = full.depth[truth] + full.depth[prediction] + 2
-    return float((2 * common / depths).mean())
+def scores(truth: Nodes, prediction: Nodes, tree: Taxonomy) -> dict[str, float]:
+    """Return mean HF, HR and HP, and how often the prediction is the truth."""
+    found = hierarchical_scores(truth, prediction, tree)
+    means = {name: float(getattr(found, name).mean()) for name in ("hf", "hr", "hp")}
+    return {**means, "accuracy": float((truth == prediction).mean())}
+
+
+def likeliest_node(log_probs: Values, tree: Taxonomy) -> Nodes:
+    """Return the node with the most probability of its own: its P without its children's.
+
+    The plain argmax of heads whose inner nodes are outputs beside the leaves.
+    """
+    own = np.exp(log_probs)
+    for node in range(1, len(tree)):
+        own[:, tree.parents[node]] -= np.exp(log_probs[:, node])
+    return np.asarray(own.argmax(1), dtype=np.int64)
 
 
 def main() -> int:
