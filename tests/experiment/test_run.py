@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,29 @@ def test_a_mean_over_rounds_and_shared_out_labels_resume_to_the_same_bits(small,
         assert whole.keys() == cut.keys()
         assert all(torch.equal(whole[key], cut[key]) for key in whole)
     assert any(key.startswith("mean/") for key in cut)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cap"),
+    [({"average_rounds": 2}, "rounds"), ({"algorithm": "fedbdft", "rounds": 2}, "cycles")],
+)
+def test_more_rounds_go_on_to_the_bits_of_a_longer_run(small, tmp_path, settings, cap) -> None:
+    short, long = (small(**{**settings, cap: count}) for count in (1, 3))
+    run(short, tmp_path / "grown")
+    grown, whole = run(long, tmp_path / "grown"), run(long, tmp_path / "whole")
+    for name in ("best.safetensors", "state.safetensors"):
+        one, other = (safetensors.torch.load_file(tmp_path / f / name) for f in ("whole", "grown"))
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one)
+    untimed = [{**r.values, "seconds": 0} for r in (grown, whole)]
+    assert untimed[0] == untimed[1]
+    assert getattr(grown, cap) == 3
+    assert read_config(tmp_path / "grown/config.toml") == long.complete()
+    with pytest.raises(RunError, match=rf"other settings: {cap} \(3 and 1\)"):
+        run(short, tmp_path / "grown")  # what was done is not undone
+    if cap == "cycles":
+        with pytest.raises(RunError, match=r"other settings: rounds \(2 and 4\)"):
+            run(replace(long, rounds=4), tmp_path / "grown")  # the branches came after them
 
 
 def test_a_damaged_state_is_told(small, tmp_path) -> None:

@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,10 +53,13 @@ class RunFolder:
                             place.rmdir()
 
     def check(self, config: Config) -> None:
-        """Refuse a folder that belongs to another config, or to something else."""
+        """Refuse a folder that belongs to another config, or to something else.
+
+        A config that only allows more rounds (fedbdft: more cycles) is the same run, gone on with.
+        """
         if self.config.exists():
             different = differences(read_config(self.config), config)
-            if different:
+            if different and not self._asks_for_more(config):
                 raise RunError(
                     f"{self.path}: the folder holds a run with other settings: "
                     f"{', '.join(different)}; choose another folder or the same settings"
@@ -69,9 +73,28 @@ class RunFolder:
                 "choose a new folder"
             )
 
+    def finished(self, config: Config) -> bool:
+        """Tell whether the run has ended, and would have under this config."""
+        return self.result.exists() and not self._asks_for_more(config)
+
+    def _asks_for_more(self, config: Config) -> bool:
+        before = read_config(self.config)
+        cap = "cycles" if config.algorithm == "fedbdft" else "rounds"
+        raised: dict[str, Any] = {cap: getattr(config, cap)}
+        return raised[cap] > getattr(before, cap) and not differences(
+            replace(before, **raised), config
+        )
+
     def claim(self, config: Config) -> None:
-        """Make the folder this config's; it is so once ``config.toml`` is there."""
+        """Make the folder this config's; it is so once ``config.toml`` is there.
+
+        Where more rounds are allowed than before, the earlier end is none any more.
+        """
         if self.config.exists():
+            if self._asks_for_more(config):
+                self.result.unlink(missing_ok=True)
+                self.model.unlink(missing_ok=True)
+                write_text(self.config, config.toml())
             return
         try:
             write_json(self.environment, environment())

@@ -59,7 +59,7 @@ def run(
     """Train and test as the config says.
 
     With a ``folder`` the run is kept there, and resumed if it was interrupted; a finished one is
-    returned as it is. Without, nothing is written. ``workers`` is the number of processes that
+    returned as it is, unless the config now allows more rounds: then it goes on. Without, nothing is written. ``workers`` is the number of processes that
     train clients, or "auto" for one per core; it does not change the result. ``device`` is "cpu",
     "cuda" or "auto"; on CUDA results are close, not equal, to the bit.
     """
@@ -68,7 +68,7 @@ def run(
     with place.locked() if place else nullcontext(), one_thread():
         if place:
             place.check(config)
-            if place.result.exists():
+            if place.finished(config):
                 return Result(read_json(place.result), load(place.path), place.path)
         prepared = prepare(config)
         processes, device = number_of_workers(workers, prepared), device_named(device)

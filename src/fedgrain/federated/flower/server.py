@@ -83,7 +83,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
     with place.locked(), one_thread():
         place.check(app.config)
         begun.check(operation)
-        if place.result.exists():
+        if place.finished(app.config):
             tell([f"the run in {place.path} is finished already"])
             return
         prepared = server_side(app, operation)
