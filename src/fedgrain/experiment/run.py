@@ -59,9 +59,10 @@ def run(
     """Train and test as the config says.
 
     With a ``folder`` the run is kept there, and resumed if it was interrupted; a finished one is
-    returned as it is, unless the config now allows more rounds: then it goes on. Without, nothing is written. ``workers`` is the number of processes that
-    train clients, or "auto" for one per core; it does not change the result. ``device`` is "cpu",
-    "cuda" or "auto"; on CUDA results are close, not equal, to the bit.
+    returned as it is, unless the config now allows more rounds: then it goes on. Without, nothing
+    is written. ``workers`` is the number of processes that train clients, or "auto" for one per
+    core; it does not change the result. ``device`` is "cpu", "cuda" or "auto"; on CUDA results are
+    close, not equal, to the bit.
     """
     config = config.complete()
     place = RunFolder(folder) if folder is not None else None
