@@ -24,11 +24,11 @@ COLOURS = {
     "cond-softmax/paper": "#56B4E9",
     "fedbdft/paper": "#0072B2",
     "flat-softmax/projection": "#D55E00",
-    "flat-softmax/projection+average_rounds=10+responsibilities=round": "#8B1A1A",
+    "ps-softmax/projection+average_rounds=10+responsibilities=round+rounds=100": "#8B1A1A",
 }
 NAMES = {
-    "flat-softmax/projection+average_rounds=10+responsibilities=round": "flat-softmax/projection,\n"
-    "averaged, shared out"
+    "ps-softmax/projection+average_rounds=10+responsibilities=round+rounds=100": "ps-softmax/"
+    "projection,\naveraged, shared out"
 }
 Point = tuple[float, float, float]  # alpha, mean, half of the interval
 
