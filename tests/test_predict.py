@@ -96,18 +96,18 @@ def test_expected_hf_by_brute_force(full, members, seed, name):
 
 
 def test_expected_hf_by_hand():
-    """A leaf alone has HF 1; two equally likely siblings are worth more as their parent.
+    """Sure of a leaf, or torn between two siblings: a leaf; torn between four: their parent.
 
-    a1 against a2 at 1/2 each: a1 scores (1 + 1/2) / 2 = 3/4, their parent 2/3; at three siblings
-    a1 scores (1 + 1/2 + 1/2) / 3 = 2/3, the parent 2/3 also: with less on the first, the parent.
+    About half each: a1 scores 0.49 + 0.49 x 1/2 = 0.735, the parent 0.98 x 2/3 = 0.653. A quarter
+    each: a1 scores 0.24 + 0.72 x 1/2 = 0.60, the parent 0.96 x 2/3 = 0.64.
     """
-    log_probs = build_head("flat-softmax", SMALL).node_log_probs(
-        torch.tensor(
-            [[0.97, 0.01, 0.01, 0.01], [0.49, 0.49, 0.01, 0.01], [0.3, 0.3, 0.3, 0.1]]
-        ).log()
+    tree = Taxonomy.from_edges([("r", "a"), ("r", "b"), *(("a", f"a{n}") for n in range(1, 5))])
+    probs = torch.tensor(
+        [[0.96, 0.01, 0.01, 0.01, 0.01], [0.49, 0.47, 0.01, 0.01, 0.02], [0.24] * 4 + [0.04]]
     )
-    found = predict(log_probs, SMALL, "expected-hf")
-    assert [SMALL.ids[node] for node in found] == ["a1", "a1", "a"]
+    log_probs = build_head("flat-softmax", tree).node_log_probs(probs.log())  # a1 to a4, b
+    found = predict(log_probs, tree, "expected-hf")
+    assert [tree.ids[node] for node in found] == ["a1", "a1", "a"]
 
 
 def test_expected_hf_of_improbable_leaves():

@@ -237,6 +237,8 @@ def test_settings_of_a_method_hold_for_every_supervision_and_share_the_first_sta
         ("alphas = ['much']", "must be a list of numbers"),
         ("method = ['oracle']", "'method' is not a part of a study; did you mean methods"),
         ("search = 1", "search is 1, but must be true or false"),
+        ("settings = 1", "settings is 1, but must be a table of settings"),
+        ("method_settings = 1", "method_settings is 1, but must be a table of settings"),
         ("[settings]\nround = 3", "'round' is not a setting of a run; did you mean rounds"),
         ("[settings]\nalpha = 0.5", "setting alpha is decided by the grid"),
         ("[settings]\nrounds = 0", "rounds is 0, but must lie between"),

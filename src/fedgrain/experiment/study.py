@@ -222,15 +222,12 @@ def study_of(content: Mapping[str, Any]) -> Study:
     wanted = {part.name: str(part.type) for part in fields(Study)}
     known = [setting.name for setting in fields(Config)]
     _refuse_unknown(content, list(wanted), "a part of a study")
-    for table in ("settings", "search_settings"):
-        _refuse_unknown(content.get(table, {}), known, "a setting of a run")
-    for method, own in content.get("method_settings", {}).items():
-        if not isinstance(own, Mapping):
-            raise StudyError(
-                f"method_settings.{method} is {own!r}, but must be a table of settings"
-            )
-        _refuse_unknown(own, known, "a setting of a run")
     values = {name: _typed(name, value, wanted[name]) for name, value in content.items()}
+    for table in ("settings", "search_settings"):
+        _refuse_unknown(values.get(table, {}), known, "a setting of a run")
+    for method, own in values.get("method_settings", {}).items():
+        settings = _typed(f"method_settings.{method}", own, wanted["settings"])
+        _refuse_unknown(settings, known, "a setting of a run")
     return Study(**values)
 
 
