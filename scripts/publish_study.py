@@ -96,7 +96,7 @@ def verdicts(folder: Path, results: Results) -> str:
             also += ", inside"
         rows.append([*start, shown, f"{difference:+.3f}", verdict, also, why])
     names = ["alpha", "method", "score", "the paper's", "ours (seeds)", "difference", "verdict"]
-    return _markdown([*names, "ours scored on H", "why"], rows)
+    return markdown([*names, "ours scored on H", "why"], rows)
 
 
 def _with_interval(found: Estimate) -> str:
@@ -151,7 +151,7 @@ def ranking(folder: Path, results: Results) -> str:
             named = "" if also is None else f"{also:.3f}"
             rows.append([f"{alpha:g}", method, f"{seeds}", _with_interval(value), accuracy, named])
     names = ["alpha", "method", "seeds", results.metrics[metric], "leaf accuracy"]
-    return _markdown([*names, "HF by `expected-hf`"], rows)
+    return markdown([*names, "HF by `expected-hf`"], rows)
 
 
 def rescored(folder: Path, results: Results) -> str:
@@ -161,7 +161,7 @@ def rescored(folder: Path, results: Results) -> str:
     shown = [name for name in names if name in scores]
     columns = list(scores[shown[0]])
     rows = [[f"`{name}`", *(_three(scores[name][column]) for column in columns)] for name in shown]
-    return _markdown(["run; HF (HR, HP)", *columns], rows)
+    return markdown(["run; HF (HR, HP)", *columns], rows)
 
 
 def _three(values: Mapping[str, float]) -> str:
@@ -187,7 +187,7 @@ def runs(folder: Path, results: Results) -> str:
         scores = [f"{values[name]:.3f}" for name in ("hf", "hr", "hp", "accuracy")]
         rows.append([f"`{planned.name}`", rate, length, f"{values['validation_hf']:.3f}", *scores])
     names = ["run", "lr", "rounds", "validation HF", "HF", "HR", "HP", "leaf accuracy"]
-    return _markdown(names, rows)
+    return markdown(names, rows)
 
 
 def search(folder: Path) -> str:
@@ -201,7 +201,7 @@ def search(folder: Path) -> str:
                 continue
             values = list(next(iter(chosen.values()))["mean_validation_hf"])
             rows = [[m, *(_score(table, value) for value in values)] for m, table in chosen.items()]
-            blocks.append(_markdown([f"{dataset}, {setting}", *values], rows))
+            blocks.append(markdown([f"{dataset}, {setting}", *values], rows))
     return "\n".join(blocks)
 
 
@@ -212,13 +212,20 @@ def _score(table: dict[str, Any], value: str) -> str:
     return f"**{mean:.3f}**" if float(value) == table["best"] else f"{mean:.3f}"
 
 
-def _markdown(names: list[str], rows: list[list[str]]) -> str:
+def markdown(names: list[str], rows: list[list[str]]) -> str:
+    """Return a table."""
     lines = [names, ["---"] * len(names), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def _written(path: Path) -> str | None:
-    return path.read_text("utf-8") if path.exists() else None
+def out_of_date(tables: Mapping[Path, str]) -> int:
+    """Say which files do not hold their table; return the exit code."""
+    old = [
+        path for path, text in tables.items()
+        if not path.exists() or path.read_text("utf-8") != text
+    ]  # fmt: skip
+    print(f"out of date: {', '.join(map(str, old))}" if old else "all tables are up to date")
+    return 1 if old else 0
 
 
 def main() -> int:
@@ -231,13 +238,11 @@ def main() -> int:
     folder = args.target or args.study
     if args.target and not args.check:
         copy_finished(args.study, args.target)
-    tables = fragments(folder)
+    tables = {folder / name: text for name, text in fragments(folder).items()}
     if args.check:
-        old = [name for name, text in tables.items() if _written(folder / name) != text]
-        print(f"out of date: {', '.join(old)}" if old else "all tables are up to date")
-        return 1 if old else 0
-    for name, text in tables.items():
-        write_text(folder / name, text)
+        return out_of_date(tables)
+    for path, text in tables.items():
+        write_text(path, text)
     for path in draw_study(folder, collect(folder)):
         print(path)
     return 0

@@ -19,13 +19,20 @@ RESULTS = ROOT / "docs" / "results"
 PUBLISHED = sorted(path.parent for path in RESULTS.glob("*/study.toml"))
 
 
-@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda path: path.name)
-def test_tables_are_made_from_the_committed_runs(folder):
-    script = ROOT / "scripts" / "publish_study.py"
-    command = [sys.executable, str(script), "--check", str(folder)]
+def check(script: str, *given: str) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / script), "--check", *given]
     checked = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda path: path.name)
+def test_tables_are_made_from_the_committed_runs(folder):
+    check("publish_study.py", str(folder))
     assert collect(folder).scores
+
+
+def test_tables_over_several_runs_are_made_from_the_committed_ones():
+    check("result_figures.py")
 
 
 @pytest.mark.parametrize("folder", PUBLISHED, ids=lambda path: path.name)

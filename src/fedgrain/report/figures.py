@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.results import Results, run_folders
 from fedgrain.experiment.study import safe_name
-from fedgrain.report.pictures import new_figure, write_picture
+from fedgrain.report.pictures import new_figure, plain_axes, write_picture
 
 # Okabe and Ito's palette, told apart by every common kind of colour vision; markers say it again.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
@@ -174,9 +174,7 @@ def _finished(
 
 def _finish(axes: Axes, across: str, up: str) -> None:
     axes.set(xlabel=across, ylabel=up)
-    axes.grid(color="#eeeeee")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain_axes(axes)
 
 
 def _with_legend(figure: Any, panels: Sequence[Axes], path_stem: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedgrain.knowledge import Knowledge
 from fedgrain.knowledge.statistics import mean_similarity
-from fedgrain.report.pictures import new_figure, write_picture
+from fedgrain.report.pictures import new_figure, plain_axes, write_picture
 
 FloatArray = NDArray[np.float64]
 
@@ -89,7 +89,5 @@ def draw_comparison(
 
 def _finish(axes: Axes, title: str) -> None:
     axes.set(xlabel="granularity skew alpha", ylabel=title)
-    axes.grid(color="#eeeeee")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain_axes(axes)
     axes.legend(frameon=False)

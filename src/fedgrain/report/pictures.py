@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -23,6 +24,13 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), facecolor="white")
     FigureCanvasAgg(figure)
     return figure
+
+
+def plain_axes(axes: Axes) -> None:
+    """Give axes a pale grid behind what is drawn, and no frame above and to the right."""
+    axes.grid(color="#eeeeee")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def write_picture(figure: Figure, path_stem: str | Path, dots_per_inch: float = 150) -> list[Path]:
