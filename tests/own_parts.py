@@ -71,6 +71,13 @@ class LinearNet(nn.Module):
         return self.head(self.features(images))
 
 
+class FunctionalDropoutNet(LinearNet):
+    """A net that drops out without a module: it draws from the global state."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(nn.functional.dropout(self.features(images), 0.5, self.training))
+
+
 class NoHead(nn.Module):
     """A net that cannot be decoupled: what makes its outputs is not the last layer of a head."""
 

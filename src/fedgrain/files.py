@@ -32,11 +32,16 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def append_line(path: str | Path, line: str) -> None:
-    """Append one line, all of it or nothing; it is on the disk when this returns."""
-    with Path(path).open("ab", buffering=0) as file:
-        before = file.tell()
+    """Append one line, all of it or nothing; it is on the disk when this returns.
+
+    A last line that a power cut has left without its end stays a line of its own.
+    """
+    with Path(path).open("a+b", buffering=0) as file:
+        before = file.seek(0, os.SEEK_END)
         try:
             text = line.encode() + b"\n"
+            if before and os.pread(file.fileno(), 1, before - 1) != b"\n":
+                text = b"\n" + text
             while text:  # a disk that fills up takes a part first, and then refuses
                 text = text[file.write(text) :]
             os.fsync(file.fileno())

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedgrain.errors import PredictionError
+from fedgrain.knowledge.closure import counts_below
 from fedgrain.taxonomy.tree import Taxonomy
 
 Nodes = NDArray[np.int64]
@@ -154,7 +155,8 @@ def per_node(truth: ArrayLike, prediction: ArrayLike, full_taxonomy: Taxonomy) -
     truths, predictions = _pairs(truth, prediction, full_taxonomy)
     parting = lowest_common_ancestors(truths, predictions, full_taxonomy)
     true_count, predicted_count, hits = (
-        _count_below(nodes, full_taxonomy) for nodes in (truths, predictions, parting)
+        counts_below(full_taxonomy, np.bincount(nodes, minlength=len(full_taxonomy))[None])[0]
+        for nodes in (truths, predictions, parting)
     )
     return NodeScores(
         true_count,
@@ -210,12 +212,6 @@ def _lca_depth(truths: Nodes, predictions: Nodes, taxonomy: Taxonomy) -> Nodes:
     table = ancestor_table(taxonomy)
     expected = table[truths]  # [samples, depths]
     return np.asarray(((expected >= 0) & (expected == table[predictions])).sum(1) - 1)
-
-
-def _count_below(nodes: Nodes, taxonomy: Taxonomy) -> Nodes:
-    """How many of ``nodes`` lie at or below each node: a subtree is a slice."""
-    running = np.concatenate([[0], np.cumsum(np.bincount(nodes, minlength=len(taxonomy)))])
-    return np.asarray(running[taxonomy.subtree_end] - running[:-1], dtype=np.int64)
 
 
 def _ratio(above: ArrayLike, below: ArrayLike, otherwise: float) -> Values:

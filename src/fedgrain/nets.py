@@ -8,7 +8,8 @@ is neither read nor moved.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -198,12 +199,18 @@ def _initialise(net: nn.Module, generator: torch.Generator) -> None:
             nn.init.uniform_(module.bias, -bound, bound, generator=generator)
 
 
+@contextmanager
+def global_state(seed: int) -> Iterator[None]:
+    """Let what a user's net draws from torch's global state come from a seed; put it back after."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
 def _users_net(name: str, num_outputs: int, generator: torch.Generator) -> nn.Module:
     """Build the user's net with the global state seeded from ``generator`` and put back after."""
     make: Callable[..., Any] = load_callable(name, "net", NetError)
-    seed = int(torch.randint(2**62, (), generator=generator))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with global_state(int(torch.randint(2**62, (), generator=generator))):
         net = make(num_outputs)
     if not isinstance(net, nn.Module):
         raise NetError(f"net {name!r} made a {type(net).__name__}, not a torch.nn.Module")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fedgrain.errors import PredictionError
 from fedgrain.heads import Head
 from fedgrain.heads.chunks import run_in_chunks
-from fedgrain.metrics import Nodes, Values, hierarchical_scores, numbers_in
+from fedgrain.metrics import Nodes, Values, cut_back, hierarchical_scores, numbers_in
 from fedgrain.taxonomy.tree import Taxonomy
 
 RULES = ("leaf", "majority", "threshold", "expected-hf")
@@ -107,6 +107,7 @@ def operating_curve(
     moves[:, 1:] = best[:, 1:] > coarser[:, :-1]
     sample, group = np.nonzero(moves)  # a sample's stations, most specific first
     station = numbers_in(full_taxonomy, taxonomy)[node[sample, group]]
+    station = cut_back(truths[sample], station, full_taxonomy)
     scores = hierarchical_scores(truths[sample], station, full_taxonomy)
     falling = np.argsort(-best[sample, group], kind="stable")
     level = np.exp(best[sample, group][falling].astype(np.float64))

@@ -72,7 +72,10 @@ def test_own_tree_with_annotators_as_text(capsys, tmp_path):
     ("arguments", "words"),
     [
         (["--alpha", "0.95"], "alpha is 0.95 but with 10 clients"),
-        (["--alpha", "0.5", "--clients", "101"], "101 clients are more than the 100 leaf classes"),
+        (
+            ["--alpha", "0.5", "--clients", "101", "--expertise", "coherent"],
+            "101 clients are more than the 100 leaf classes",
+        ),
         (["--load", "{file}"], "client 'a': there is no node 'n1' in the taxonomy"),
         (["--load", "{file}.not-there"], "No such file"),
     ],

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from PIL import Image
 
 from fedgrain.cli import main
+from fedgrain.experiment.config import read_config
 from own_parts import few_glyphs
 from study_parts import heeding_ctrl_c
 
@@ -44,6 +46,13 @@ def test_the_same_command_again_says_that_it_is_finished(run_folder, capsys) -> 
     assert "is finished already" in err
     assert "validation HF" in out
     assert str(run_folder) in out
+
+
+def test_a_finished_run_that_goes_on_is_not_finished_already(run_folder, tmp_path, capsys) -> None:
+    folder = shutil.copytree(run_folder, tmp_path / "run")
+    more = str(read_config(folder / "config.toml").rounds + 1)
+    assert main(["run", *SMALL, "--rounds", more, "--out", str(folder)]) == 0
+    assert "is finished already" not in capsys.readouterr().err
 
 
 def test_a_config_file_with_flags_on_top(run_folder, tmp_path, capsys) -> None:

@@ -118,6 +118,29 @@ def test_a_zip_bomb_is_refused(tmp_path):
     refused(tmp_path / "a.zip", "decompression bomb")
 
 
+def test_a_file_of_holes_is_refused(tmp_path):
+    """A sparse member is small in the archive and as large as it says on the disk."""
+    info = tarfile.TarInfo("holes")
+    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0",
+                        "GNU.sparse.name": "holes", "GNU.sparse.realsize": str(10**12)}  # fmt: skip
+    content = b"1\n0\n1\n".ljust(512, b"\0") + b"x"
+    info.size = len(content)
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(info, io.BytesIO(content))
+    refused(tmp_path / "a.tar.gz", "holes")
+
+
+@pytest.mark.parametrize(("place", "value"), [(6, 1), (8, 9)])  # flags: encrypted; deflate64
+def test_a_zip_that_cannot_be_read_says_so(tmp_path, place, value):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as zipped:
+        zipped.writestr("one", b"1")
+    content = bytearray((tmp_path / "a.zip").read_bytes())
+    for header, shift in ((b"PK\3\4", 0), (b"PK\1\2", 2)):
+        content[content.index(header) + place + shift] = value
+    (tmp_path / "a.zip").write_bytes(content)
+    refused(tmp_path / "a.zip", "the archive is damaged")
+
+
 def test_a_header_that_claims_to_be_huge_takes_no_memory(tmp_path):
     """A pax header is read whole into memory; the counter stops it as well."""
     info = tarfile.TarInfo("PaxHeaders/x")

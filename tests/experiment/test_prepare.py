@@ -1,11 +1,13 @@
 """From a config to a federation: who holds what, and what they write."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import own_parts
+from fedgrain.errors import KnowledgeError
 from fedgrain.experiment.prepare import prepare
 from fedgrain.knowledge import project, relational_neighbours
 from own_parts import few_glyphs
@@ -98,6 +100,23 @@ def test_inferred_knowledge_of_a_manifest(small) -> None:
         assert np.array_equal(client.known[leaves], leaf_counts[leaves] >= 2)
     assert federation.clients[2].known.sum() == 1  # nothing but the root
     assert sorted(federation.validation.indices.tolist()) == list(range(40))
+
+
+def test_a_knowledge_file_is_read_by_the_names_of_the_manifest(small, tmp_path) -> None:
+    tree = few_glyphs().taxonomy
+    top = [tree.ids[child] for child in tree.children(0)]
+    knows = {"kiel": [], "rome": top[:1], "oslo": top}  # another order than the manifest's
+    entries = [{"name": name, "known": [tree.ids[0], *nodes]} for name, nodes in knows.items()]
+    file = tmp_path / "knowledge.json"
+    file.write_text(json.dumps({"clients": entries}))
+    settings = {"dataset": "own_parts:manifest_like", "partition": "manifest", "coarsen": False}
+    federation = prepare(small(knowledge=str(file), **settings)).federation
+    found = {client.name: int(client.known.sum()) for client in federation.clients}
+    assert found == {name: 1 + len(nodes) for name, nodes in knows.items()}
+    entries[0]["name"] = "bonn"
+    file.write_text(json.dumps({"clients": entries}))
+    with pytest.raises(KnowledgeError, match="clients bonn, oslo, rome, but the manifest has kiel"):
+        prepare(small(knowledge=str(file), **settings))
 
 
 def test_validation_images_of_a_manifest_stay_with_their_clients(small) -> None:

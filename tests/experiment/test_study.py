@@ -183,6 +183,11 @@ def test_bounds_are_runs_of_their_own():
     assert [run.config.only_client for run in plan_runs(study, {})].count(None) == 1
 
 
+def test_a_setting_of_projection_is_one_of_all_runs():
+    study = Study("x", methods=("flat-softmax/projection",), settings={"laziness": 0.1})
+    assert {run.config.laziness for run in plan_runs(study, {})} == {0.1}
+
+
 def test_a_study_survives_its_file(tmp_path):
     for study in (SMALL, *map(preset, PRESETS)):
         (tmp_path / "study.toml").write_text(study.complete().toml())

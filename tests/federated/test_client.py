@@ -119,6 +119,18 @@ def test_a_task_gives_the_same_bits_whatever_came_before() -> None:
         assert all(torch.equal(one.state[name], sent.state[name]) for name in one.state)
 
 
+def test_a_net_that_draws_from_the_global_state_gets_its_own() -> None:
+    workshop = engine(federation([LABELS]), Plan(), net="own_parts:FunctionalDropoutNet").workshop
+    states = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        states.append(workshop.train(1, 0, workshop.initial, None).state)
+        assert torch.equal(torch.get_rng_state(), torch.manual_seed(seed).get_state())
+    other = workshop.train(2, 0, workshop.initial, None).state
+    assert all(torch.equal(states[0][name], states[1][name]) for name in other)
+    assert not all(torch.equal(states[0][name], other[name]) for name in other)
+
+
 def test_training_does_not_touch_the_weights_it_starts_from() -> None:
     workshop = engine(federation([LABELS]), Plan(), net="own_parts:SmallNet").workshop
     before = {name: value.clone() for name, value in workshop.initial.items()}

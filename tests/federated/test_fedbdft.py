@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedgrain.errors import FederationError
+from fedgrain.errors import DivergedError, FederationError
 from fedgrain.federated import EarlyStopping, LocalSettings, Plan, fedbdft
+from fedgrain.federated.averaging import State
+from fedgrain.federated.client import Update
 from fedgrain.federated.fedbdft import FedBdftState
 from small_federation import NODE, Recording, engine, federation, known
 
@@ -158,14 +160,42 @@ def test_without_validation_samples_a_branch_trains_to_the_last_cycle() -> None:
     assert report.branches[0]["accuracy"] is None
 
 
-def test_a_fault_is_told_with_its_branch_and_leaves_the_branch() -> None:
-    trainer = engine(
-        federation([["a1", "a2"] * 8]), replace(PLAN, branch=LocalSettings(lr=float("inf")))
-    )
-    before = start(trainer)
-    after, report = fedbdft.apply(before, PLAN, trainer)
-    assert {(fault["client"], fault["branch"]) for fault in report.faults} == {("site 0", "a")}
-    assert after.branches[A] is before.branches[A]
+def test_a_fault_is_told_with_its_branch_which_stays_and_loses_patience() -> None:
+    trainer = engine(federation([["a1", "a2", "b1", "b2"] * 8]), PLAN)
+    train = trainer.workshop.train
+
+    def faulty(number: int, client: int, weights: State, branch: int) -> Update:
+        if branch == A:
+            raise ValueError("no such image")
+        return train(number, client, weights, branch)
+
+    trainer.workshop.train = faulty
+    state = before = start(trainer)
+    while not fedbdft.finished(state, replace(PLAN, cycles=9), trainer):
+        state, report = fedbdft.apply(state, PLAN, trainer)
+        if state.cycle <= PLAN.stopping.patience:
+            told = {(fault["client"], fault["branch"]) for fault in report.faults}
+            assert told == {("site 0", "a")}
+    assert state.branches[A].weights is before.branches[A].weights
+    assert [task.branch for task in trainer.tasks].count(A) == PLAN.stopping.patience
+    assert state.branches[B].rounds > 0
+
+
+def test_a_rate_at_which_no_branch_can_be_trained_is_said() -> None:
+    plan = replace(PLAN, branch=LocalSettings(lr=float("inf")))
+    trainer = engine(federation([["a1", "a2"] * 8]), plan)
+    with pytest.raises(DivergedError, match="cycle 1: no branch has been trained, and site 0 fail"):
+        fedbdft.apply(start(trainer), plan, trainer)
+
+
+def test_projection_trains_the_branches_of_clients_that_know_all_or_nothing_of_them() -> None:
+    """Their labels stand for no set: there is no share, and no gradient of one."""
+    labels = [["a1", "a2", "a3", "b1", "b2"] * 4, ["a", "b1", "b2", "c"] * 4]
+    knowledge = [known("a", "a1", "a2", "a3", "b", "b1", "b2", "c"), known("a", "b", "b1", "b2")]
+    trainer = engine(federation(labels, knowledge), PLAN, branch_supervision="projection")
+    state, report = fedbdft.apply(start(trainer), PLAN, trainer)
+    assert report.faults == []
+    assert [branch.rounds for branch in state.branches.values()] == [1, 1, 1]
 
 
 def test_projection_in_the_branches_and_paper_before() -> None:

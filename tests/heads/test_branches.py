@@ -150,6 +150,14 @@ def test_branch_labels_by_hand():
         assert indices.tolist() == [0, 4]  # all or none unknown: "a" says nothing here
 
 
+def test_a_client_that_knows_every_child_has_finite_gradients():
+    logits = torch.zeros(2, 3, requires_grad=True)
+    losses = branch_losses(logits, torch.tensor([0, 2]), torch.zeros(3, dtype=torch.bool))
+    losses.sum().backward()
+    by_hand = torch.tensor([[-2.0, 1.0, 1.0], [1.0, 1.0, -2.0]]) / 3
+    torch.testing.assert_close(logits.grad, by_hand)
+
+
 def test_refusals():
     head = CondSoftmax(TREE)
     for make, message in {

@@ -195,7 +195,6 @@ def test_coherent_clients_know_related_leaves():
         (10, -0.1, 0, ["alpha is -0.1"]),
         (10, float("nan"), 0, ["alpha is nan"]),
         (1, 0.1, 0, ["1 client it", "between 0 and 0 "]),
-        (101, 0.5, 0, ["101 clients", "100 leaf classes", "at most 100"]),
         (0, 0.5, 0, ["at least one client"]),
         (10, 0.5, -1, ["seed is -1"]),
     ],
@@ -205,6 +204,18 @@ def test_impossible_wishes(clients, alpha, seed, words):
         with pytest.raises(KnowledgeError) as error:
             make(dataset_taxonomy("cifar100"), clients, alpha, seed)
         assert all(word in str(error.value) for word in words)
+
+
+def test_more_clients_than_leaves(animals):
+    """Method, section 5, bounds alpha alone; some clients then have no leaf of their own."""
+    clients = 3 * len(animals.leaves)
+    for make in (relational_neighbours, hidden_leaves, known_paths_only):
+        assert make(animals, clients, 0.0, 0).known.all()
+        known = make(animals, clients, 0.5, 0).known[:, animals.leaves]
+        assert known.any(axis=0).all()
+        assert (known.sum(axis=1) == -(-len(animals.leaves) // 2)).all()
+    with pytest.raises(KnowledgeError, match="each needs one of its own; use at most"):
+        relational_neighbours(animals, clients, 0.5, 0, expertise="coherent")
 
 
 def test_unknown_options(animals):

@@ -141,6 +141,14 @@ def test_a_lone_root_and_long_names(tmp_path):
     assert shortened("x" * 99) == "x" * (LONGEST_NAME - 1) + "…"
 
 
+def test_names_are_text_and_never_formulas(tmp_path):
+    names = {"r": r"all of $x$", "a": r"costs $5\x$"}
+    tree = Taxonomy.from_edges([("r", "a"), ("r", "b")], names)
+    svg, _ = draw_radial_tree(tree, tmp_path / "x", title=r"$y\z$")
+    for text in (*names.values(), r"$y\z$"):
+        assert f">{text}<" in svg.read_text()
+
+
 def test_boxes_that_overlap():
     others = np.array([[0, 0, 1, 1], [1, 0, 2, 1], [0.5, 0.5, 3, 3], [0, 2, 1, 3]], dtype=float)
     assert overlaps(np.array([0, 0, 1, 1.0]), others).tolist() == [True, False, True, False]

@@ -61,6 +61,10 @@ def test_a_hundred_thousand_nodes(tmp_path):
 
 BAD_FILES = {
     "cycle": (b"parent,child\nr,a\nb,c\nc,d\nd,b\n", "line 5: the tree has a cycle"),
+    "a root below": (
+        b"parent,child\n,b\na,b\n",
+        "line 3: 'b' hangs from 'a', but is said to be the root elsewhere",
+    ),
     "two roots": (b"parent,child\nr,a\ns,b\n", "line 3: the tree has 2 roots, 'r' and 's'"),
     "two parents": (
         b"parent,child\nr,a\nr,b\na,b\n",
@@ -94,6 +98,7 @@ def test_bad_csv_files_name_the_line(kind, tmp_path):
     [
         ("{", "line 1: not JSON"),
         ("[]", "not a taxonomy"),
+        ('{"format": "fedgrain-taxonomy-1", "nodes": 5}', '"nodes" must be a list'),
         ('{"format": "fedgrain-taxonomy-1", "nodes": [{"id": 3}]}', "node 1: a node needs"),
         ('{"format": "fedgrain-taxonomy-1", "nodes": []}', "empty"),
         (

@@ -81,6 +81,7 @@ def run(args: argparse.Namespace) -> None:
     """Run or resume, and print the result."""
     config = config_of(args).complete()
     folder = args.out or default_folder(config)
+    from fedgrain.experiment.folder import RunFolder
     from fedgrain.experiment.run import run as run_experiment
     from fedgrain.federated.memory import keep_freed_memory
 
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
         tracking = Tracking(args.track)
         tracking.prepare()
         callbacks.append(tracking.callback(config, folder))
-    finished = (folder / "result.json").exists()
+    finished = RunFolder(folder).finished(config)
     try:
         result = run_experiment(config, folder, callbacks, workers=args.workers, device=args.device)
     except KeyboardInterrupt:

@@ -124,9 +124,10 @@ def _settings(option: str, texts: list[str]) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> None:
     """Run or go on with a study; print its table, what it shows and its figure."""
+    from fedgrain.cores import available_cores
     from fedgrain.errors import StudyError
     from fedgrain.experiment.run_study import run_study
-    from fedgrain.experiment.workers import available_cores, dask_workers, local_workers
+    from fedgrain.experiment.workers import dask_workers, local_workers
 
     study = study_of(args)
     folder = args.out or Path("studies") / study.name

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.cli.arguments import WITH_TAXONOMY, add_json, print_json
+from fedgrain.experiment.config import OWN_TREE_MAX_CHILDREN
 
 if TYPE_CHECKING:
     from fedgrain.taxonomy import Taxonomy
-
-MAX_CHILDREN_OF_OWN_TREES = 10
 
 
 def add_to(commands: Any) -> None:
@@ -73,7 +72,7 @@ def add_coarsening(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="M",
         help="the most children a coarsened node may get (default: glyphs 4, cifar100 8, "
-        f"tiny-imagenet 10, imagenet 32, else {MAX_CHILDREN_OF_OWN_TREES})",
+        f"tiny-imagenet 10, imagenet 32, else {OWN_TREE_MAX_CHILDREN})",
     )
     parser.add_argument(
         "--singletons",
@@ -132,7 +131,7 @@ def max_children_of(args: argparse.Namespace) -> int:
     if args.max_children is not None:
         return int(args.max_children)
     defaults = {**DEFAULT_MAX_CHILDREN, "glyphs": MAX_CHILDREN}
-    return defaults.get(args.dataset, MAX_CHILDREN_OF_OWN_TREES)
+    return defaults.get(args.dataset, OWN_TREE_MAX_CHILDREN)
 
 
 def run(args: argparse.Namespace) -> None:

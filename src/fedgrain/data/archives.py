@@ -25,7 +25,10 @@ from fedgrain.errors import DataError
 
 MAX_MEMBERS = 5_000_000
 MAX_RATIO = 100  # images hardly compress; zeros compress a thousandfold and more
-DAMAGE = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError)
+DAMAGE = (
+    tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError,
+    RuntimeError,  # zipfile's word for a password, or a compression it does not know
+)  # fmt: skip
 FREE_BYTES = 16 * 2**20  # what any archive may unpack to
 
 
@@ -90,7 +93,8 @@ def _unpack_tar(archive: Path, folder: Path, limit: int) -> None:
         for count, member in enumerate(tar):
             if count >= MAX_MEMBERS:
                 raise DataError(f"{archive}: more than {MAX_MEMBERS} files; refused")
-            if not (member.isfile() or member.isdir()) or escapes(member.name):
+            plain = (member.isfile() and not member.issparse()) or member.isdir()
+            if not plain or escapes(member.name):  # holes are bytes that were never counted
                 raise refused(archive, member.name)
             tar.extract(member, folder, filter="data")
 

@@ -7,7 +7,6 @@ processes and 500,000 images at 224 need no more memory than a handful.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from tqdm import tqdm
 
+from fedgrain.cores import available_cores
 from fedgrain.data.cache import Stored, create_images, load_or_build
 from fedgrain.errors import DataError
 
@@ -127,8 +127,7 @@ def _mapper(count: int, workers: int | None) -> Iterator[Any]:
     Processes are spawned: forking a process that runs threads (torch has some) may hang.
     """
     if workers is None:
-        usable = getattr(os, "sched_getaffinity", None)
-        workers = len(usable(0)) if usable else os.cpu_count() or 1
+        workers = available_cores()
     if workers == 1 or count < FEW:
         yield map
         return

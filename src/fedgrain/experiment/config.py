@@ -204,7 +204,7 @@ class Config:
     def toml(self) -> str:
         """Return the settings as TOML; what is unset is a comment."""
         lines = [
-            f"# {name} is not set" if value is None else f"{name} = {_toml(value)}"
+            f"# {name} is not set" if value is None else f"{name} = {toml_value(value)}"
             for name, value in self.settings().items()
         ]
         return "\n".join(lines) + "\n"
@@ -324,7 +324,10 @@ def _check_choice(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
     raise ConfigError(f"{name} {value!r} does not exist; choose one of {', '.join(choices)}{own}")
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Write a value as TOML has it."""
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -75,7 +75,8 @@ class RunFolder:
 
     def finished(self, config: Config) -> bool:
         """Tell whether the run has ended, and would have under this config."""
-        return self.result.exists() and not self._asks_for_more(config)
+        ended = self.config.exists() and self.result.exists()
+        return ended and not self._asks_for_more(config)
 
     def _asks_for_more(self, config: Config) -> bool:
         before = read_config(self.config)

@@ -90,6 +90,11 @@ def _own_settings(name: str, texts: list[str]) -> dict[str, Any]:
     return own
 
 
+def is_bound(name: str) -> bool:
+    """Whether a method is a bound, which does not compete."""
+    return parse_method(name).bound is not None
+
+
 def _parse_plain(name: str) -> Method:
     bound, _, bound_head = name.partition(":")
     if bound in BOUNDS:

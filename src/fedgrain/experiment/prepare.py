@@ -6,6 +6,7 @@ Split, partition, knowledge and initial weights all derive from the run's seed.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -164,6 +165,8 @@ def client_knowledge(config: Config, data: LabelledImages, parts: list[Indices])
         return _inferred(config, data, parts)
     if config.knowledge.endswith(".json"):
         knowledge = Knowledge.load(Path(config.knowledge), full)
+        if config.partition == "manifest":
+            knowledge = _in_order_of(data.client_names, knowledge, config.knowledge)
     elif config.knowledge == "relational":
         knowledge = relational_neighbours(
             full, clients, config.alpha, config.seed, graph=config.graph, expertise=config.expertise
@@ -179,6 +182,19 @@ def client_knowledge(config: Config, data: LabelledImages, parts: list[Indices])
             "clients; give one entry per client"
         )
     return knowledge
+
+
+def _in_order_of(names: Sequence[str], knowledge: Knowledge, file: str) -> Knowledge:
+    """Return what the manifest's clients know, by their names, whatever the order in the file."""
+    if knowledge.annotators is not None:
+        return knowledge  # refused with its own sentence
+    if sorted(knowledge.client_names) != sorted(names):
+        raise KnowledgeError(
+            f"{file}: knowledge of the clients {', '.join(sorted(knowledge.client_names))}, but "
+            f"the manifest has {', '.join(sorted(names))}; give one entry per client of its own"
+        )
+    rows = [knowledge.client_names.index(name) for name in names]
+    return Knowledge(knowledge.taxonomy, knowledge.known[rows], tuple(names))
 
 
 def _users_knowledge(config: Config, full: Taxonomy, clients: int) -> Knowledge:

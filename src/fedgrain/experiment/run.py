@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from fedgrain.cores import available_cores
 from fedgrain.errors import ConfigError, RunError
 from fedgrain.experiment.checkpoint import Progress, load_progress, save_progress
 from fedgrain.experiment.config import Config, read_config
@@ -136,7 +137,7 @@ def disk_space(place: RunFolder | None) -> Iterator[None]:
 def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
     """Return how many processes train: as asked, but no more than clients take part in a round."""
     if wanted == "auto":
-        wanted = os.environ.get("FEDGRAIN_WORKERS") or len(os.sched_getaffinity(0))
+        wanted = os.environ.get("FEDGRAIN_WORKERS") or available_cores()
     try:
         count = int(wanted)
     except ValueError:

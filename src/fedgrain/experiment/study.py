@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.errors import ConfigError, StudyError
-from fedgrain.experiment.config import Config
+from fedgrain.experiment.config import Config, toml_value
 from fedgrain.experiment.methods import GRID, Method, parse_method
 from fedgrain.files import read_text
 
@@ -81,7 +80,7 @@ class Study:
             raise StudyError("local-only needs a number of clients; partition manifest has its own")
         own = self.method_settings.get(parsed.searched_as, {})
         common = {**self.settings, **own, **(rates or {}), "dataset": dataset, "seed": seed}
-        clients = Config(**{**self.settings, "alpha": 0.0}).clients
+        clients = self.settings.get("clients", Config.clients)
         return [
             Config(**{**common, **one, "zero_shot": self.zero_shot}).complete()
             for one in parsed.settings(alpha, clients)
@@ -98,11 +97,11 @@ class Study:
         content = asdict(self)
         tables = {name: content.pop(name) for name in ("search_settings", "settings")}
         for method, own in content.pop("method_settings").items():
-            tables[f"method_settings.{_toml(method)}"] = own
-        lines = [f"{name} = {_toml(value)}" for name, value in content.items()]
+            tables[f"method_settings.{toml_value(method)}"] = own
+        lines = [f"{name} = {toml_value(value)}" for name, value in content.items()]
         for table, settings in tables.items():
             lines += ["", f"[{table}]"]
-            lines += [f"{name} = {_toml(value)}" for name, value in settings.items()]
+            lines += [f"{name} = {toml_value(value)}" for name, value in settings.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -263,11 +262,3 @@ def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], what: str) -
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
             raise StudyError(f"{name!r} is not {what}{hint}")
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, (tuple, list)):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, float):
-        return repr(value)
-    return json.dumps(value, ensure_ascii=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedgrain.experiment.methods import BOUNDS
+from fedgrain.experiment.methods import is_bound
 from fedgrain.experiment.results import Results
 
 
@@ -14,9 +14,7 @@ def sentence(results: Results) -> str:
     def means(alpha: float) -> dict[str, float]:
         found = {m: results.estimate(dataset, m, alpha, metric) for m in study.methods}
         return {
-            m: value.mean
-            for m, value in found.items()
-            if value is not None and m.partition(":")[0] not in BOUNDS
+            m: value.mean for m, value in found.items() if value is not None and not is_bound(m)
         }
 
     at_high, at_low = means(high), means(low)

@@ -10,7 +10,7 @@ from statistics import fmean
 from fedgrain.errors import StudyError
 from fedgrain.experiment.folder import read_json
 from fedgrain.experiment.intervals import Estimate
-from fedgrain.experiment.methods import BOUNDS
+from fedgrain.experiment.methods import is_bound
 from fedgrain.experiment.results import Results, paper_figures, run_folders
 
 DIGITS = 3
@@ -114,9 +114,7 @@ def _paper_cell(
 def _ranked(entries: dict[str, Cell | None]) -> dict[str, Cell | None]:
     """Mark best and second by what is printed; bounds do not compete, too few seeds nobody does."""
     competing = {
-        name: cell
-        for name, cell in entries.items()
-        if cell is not None and name.partition(":")[0] not in BOUNDS
+        name: cell for name, cell in entries.items() if cell is not None and not is_bound(name)
     }
     if len(competing) < 2 or any(cell.interval is None for cell in competing.values()):
         return entries

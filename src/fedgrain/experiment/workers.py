@@ -157,11 +157,6 @@ def dask_workers(address: str) -> Iterator[Executor]:
         executor.shutdown()
 
 
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def absolute(folder: Path) -> str:
     """Return a folder as a worker elsewhere finds it."""
     return str(folder.resolve())

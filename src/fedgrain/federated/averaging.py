@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -11,6 +12,21 @@ from torch import Tensor
 from fedgrain.errors import FederationError
 
 State = dict[str, Tensor]
+
+
+def weighted_mean(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Return the mean of means by their samples, None where there are no samples.
+
+    Every engine pools the clients' scores by this sum, so that they agree to the bit.
+
+    >>> weighted_mean([(0.5, 10), (0.9, 0), (1.0, 30)])
+    0.875
+    """
+    counted = [(mean, samples) for mean, samples in pairs if samples]
+    if len(counted) == 1:
+        return counted[0][0]  # as it is: times and over its samples could round it
+    total = sum(samples for _, samples in counted)
+    return sum(mean * samples for mean, samples in counted) / total if total else None
 
 
 @dataclass

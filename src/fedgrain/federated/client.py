@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgrain.federated.federation import ImageSource, Indices
-from fedgrain.nets import set_dropout_generator
+from fedgrain.nets import global_state, set_dropout_generator
 from fedgrain.randomness import torch_generator_from
 
 State = dict[str, Tensor]
@@ -79,7 +79,8 @@ def train_locally(
     net.load_state_dict(state)
     net.train()
     device = next(net.parameters()).device
-    set_dropout_generator(net, torch_generator_from(generator, device))
+    dropout = torch_generator_from(generator, device)
+    set_dropout_generator(net, dropout)
     parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
     start = [parameter.detach().clone() for parameter in parameters]
     optimizer = torch.optim.SGD(
@@ -90,17 +91,18 @@ def train_locally(
         fused=True,
     )
     steps, total = 0, 0.0
-    for epoch in range(settings.epochs):
-        last = epoch == settings.epochs - 1
-        for images, targets in batches(data, settings, generator):
-            optimizer.zero_grad()
-            cost = loss(net(images.to(device)), targets.to(device))
-            cost.backward()  # type: ignore[no-untyped-call]
-            if settings.proximal:
-                _pull_back(parameters, start, settings.proximal)
-            optimizer.step()
-            steps += 1
-            total += float(cost.detach()) * len(targets) if last else 0.0
+    with global_state(dropout.initial_seed() ^ 1):  # for a user's net that draws from it
+        for epoch in range(settings.epochs):
+            last = epoch == settings.epochs - 1
+            for images, targets in batches(data, settings, generator):
+                optimizer.zero_grad()
+                cost = loss(net(images.to(device)), targets.to(device))
+                cost.backward()  # type: ignore[no-untyped-call]
+                if settings.proximal:
+                    _pull_back(parameters, start, settings.proximal)
+                optimizer.step()
+                steps += 1
+                total += float(cost.detach()) * len(targets) if last else 0.0
     trained = snapshot(net)
     return Update(trained, len(data.indices), total / max(1, len(data.indices)), steps)
 

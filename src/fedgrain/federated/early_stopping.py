@@ -19,7 +19,7 @@ class EarlyStopping:
     patience: int = 10
     min_delta: float = 1e-4
     best: float = -1.0
-    waited: int = 0  # evaluations since the best one
+    waited: int = 0  # rounds since the best one
     seen: int = 0
 
     def after(self, value: float) -> EarlyStopping:
@@ -28,6 +28,10 @@ class EarlyStopping:
         if value > self.best + self.min_delta or self.seen == 0:
             return replace(seen, best=value, waited=0)
         return replace(seen, waited=self.waited + 1)
+
+    def without_value(self) -> EarlyStopping:
+        """Wait one more time: there was nothing to evaluate."""
+        return replace(self, waited=self.waited + 1)
 
     @property
     def improved(self) -> bool:

@@ -14,8 +14,6 @@ from fedgrain.federated.client import Update
 from fedgrain.federated.workshop import Workshop
 
 ABSURD = 1e3  # how many times its own norm a model cannot sensibly move in one round
-
-
 NOT_FINITE = "its update holds NaN or infinite numbers"
 TOO_LARGE = "its update is absurdly large"
 
@@ -145,6 +143,12 @@ class Gathered:
     average: RunningAverage
     clients: list[dict[str, Any]]
     faults: list[dict[str, Any]]
+
+
+def diverged(faults: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether there are faults, and all of them are of numbers that have grown too large."""
+    signs = (NOT_FINITE, TOO_LARGE)
+    return bool(faults) and all(fault["fault"].startswith(signs) for fault in faults)
 
 
 def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> Gathered:

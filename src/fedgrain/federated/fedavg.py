@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fedgrain.errors import DivergedError, FederationError
 from fedgrain.federated.averaging import State, moved_towards
 from fedgrain.federated.early_stopping import EarlyStopping
-from fedgrain.federated.engine import NOT_FINITE, TOO_LARGE, Engine, Gathered, Task, gather
+from fedgrain.federated.engine import Engine, Gathered, Task, diverged, gather
 from fedgrain.federated.plan import Plan, Report, joining, sample
 
 
@@ -77,9 +77,7 @@ def _check(number: int, gathered: Gathered, eligible: int, plan: Plan) -> None:
     text = f"round {number}: {len(gathered.clients)} clients sent an update"
     if gathered.faults:
         first = gathered.faults[0]
-        signs = (NOT_FINITE, TOO_LARGE)
-        diverged = all(fault["fault"].startswith(signs) for fault in gathered.faults)
-        raise (DivergedError if diverged else FederationError)(
+        raise (DivergedError if diverged(gathered.faults) else FederationError)(
             f"{text}, min_clients is {plan.min_clients}, and {first['client']} failed with: "
             f"{first['fault']} (if numbers are not finite or too large, try a lower learning rate)"
         )

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
+from fedgrain.errors import DivergedError
 from fedgrain.federated.averaging import State
 from fedgrain.federated.early_stopping import EarlyStopping
-from fedgrain.federated.engine import Engine, Gathered, Task, gather
+from fedgrain.federated.engine import Engine, Gathered, Task, diverged, gather
 from fedgrain.federated.plan import Plan, Report, joining, sample
 
 
@@ -83,17 +85,25 @@ def apply(state: FedBdftState, plan: Plan, engine: Engine) -> tuple[FedBdftState
         for e in longest_first(chosen, engine)
         for client in chosen[e]
     ]
-    averaged, clients, faults = {}, {}, []
+    averaged, clients, faults, lost = {}, {}, list[dict[str, Any]](), list[int]()
     for e, outcomes in groupby(engine.train(tasks), key=_branch_of):
         gathered, name = gather(outcomes, engine), engine.branch_name(e)
         faults += [{**fault, "branch": name} for fault in gathered.faults]
         if len(gathered.clients) < plan.min_clients:
-            continue  # the branch keeps its weights until the next cycle
+            lost.append(e)  # the branch keeps its weights until the next cycle
+            continue
         averaged[e] = _averaged(state.branches[e], gathered, plan, engine)
         clients[e] = gathered.clients
+    never = not averaged and not any(branch.rounds for branch in state.branches.values())
+    if never and diverged(faults):
+        raise DivergedError(
+            f"cycle {number}: no branch has been trained, and {faults[0]['client']} failed with: "
+            f"{faults[0]['fault']}; try a lower branch_lr"
+        )
     accuracies = engine.branch_accuracies({e: branch.weights for e, branch in averaged.items()})
     judged = {e: _judged(averaged[e], accuracies[e]) for e in averaged}
-    branches = {**state.branches, **judged}
+    waiting = {e: _waiting(state.branches[e]) for e in lost}
+    branches = {**state.branches, **judged, **waiting}
     score = engine.validate_branches({e: branch.best for e, branch in branches.items()})
     in_order = [
         {"branch": engine.branch_name(e), "accuracy": accuracies[e], "clients": clients[e]}
@@ -124,6 +134,11 @@ def _judged(branch: BranchState, accuracy: float | None) -> BranchState:
     stopping = branch.stopping.after(accuracy)
     best = branch.weights if stopping.improved else branch.best
     return replace(branch, stopping=stopping, best=best)
+
+
+def _waiting(branch: BranchState) -> BranchState:
+    """Return a branch that lost its round: it runs out of patience as one that got no better."""
+    return replace(branch, stopping=branch.stopping.without_value())
 
 
 def _branch_of(outcome: tuple[Task, object]) -> int:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -43,12 +44,14 @@ class Pool:
     """A fixed number of workers, built from one recipe; first come, first served."""
 
     def __init__(self, recipe: bytes, workers: int) -> None:
-        self._recipe = recipe
+        self._recipe = tempfile.TemporaryFile()  # noqa: SIM115, until close()
+        self._recipe.write(recipe)
+        self._recipe.flush()
         self._waiting: deque[tuple[int, Job]] = deque()
         self._answers: dict[int, Any] = {}
         self._next = 0
         self._failed_starts = 0
-        self._workers = [_Worker(recipe) for _ in range(workers)]
+        self._workers = [_Worker(self._recipe.fileno()) for _ in range(workers)]
 
     def submit(self, job: Job) -> int:
         """Queue a job; the ticket gives its answer."""
@@ -78,6 +81,7 @@ class Pool:
         for worker in self._workers:
             worker.end()
         self._workers = []
+        self._recipe.close()
 
     def _hand_out(self) -> None:
         for worker in self._workers:
@@ -122,13 +126,17 @@ class Pool:
             self._failed_starts += 1
             if self._failed_starts >= FAILED_STARTS:
                 raise FederationError(f"worker processes cannot start: the last one {reason}")
-        self._workers[number] = _Worker(self._recipe)
+        self._workers[number] = _Worker(self._recipe.fileno())
 
 
 class _Worker:
-    """One worker process: starting, free, or busy with a job."""
+    """One worker process: starting, free, or busy with a job.
 
-    def __init__(self, recipe: bytes) -> None:
+    It reads its recipe from an open file: sent over the socket, which holds little, every worker
+    would have to be waited for before the next one is started.
+    """
+
+    def __init__(self, recipe: int) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
@@ -137,9 +145,10 @@ class _Worker:
                     "-m",
                     "fedgrain.federated.worker",
                     str(theirs.fileno()),
+                    str(recipe),
                     str(os.getpid()),
                 ],
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), recipe),
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             )
@@ -148,13 +157,11 @@ class _Worker:
         self.job: Job | None = None
         self.is_free = False
         self.deadline: float | None = time.monotonic() + START_SECONDS
-        with suppress(OSError):  # if it died already, its connection will say so
-            self.connection.send_bytes(recipe)
 
     def give(self, ticket: int, job: Job) -> None:
         self.ticket, self.job, self.is_free = ticket, job, False
         self.deadline = None if job.time_limit is None else time.monotonic() + job.time_limit
-        with suppress(OSError):
+        with suppress(OSError):  # if it died already, its connection will say so
             self.connection.send_bytes(packed((job.method, job.arguments)))
 
     def rest(self) -> None:

@@ -44,10 +44,10 @@ class Recipe:
         return Workshop(replace(self.federation, source=source), self.model, self.plan, self.device)
 
 
-def serve(connection: Connection) -> None:
+def serve(connection: Connection, recipe: int) -> None:
     """Answer jobs until the engine hangs up."""
     try:
-        workshop = unpacked(connection.recv_bytes()).workshop()
+        workshop = unpacked(os.pread(recipe, os.fstat(recipe).st_size, 0)).workshop()
         connection.send_bytes(packed(("ready", None)))
     except Exception as error:
         connection.send_bytes(packed(("error", f"{type(error).__name__}: {error}")))
@@ -84,13 +84,13 @@ def end_with_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Take the socket and the engine's process number from the command line."""
-    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
+    """Take the socket, the file of the recipe and the engine's process from the command line."""
+    descriptor, recipe, parent = (int(argument) for argument in sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which ends us
     end_with_parent(parent)
     torch.set_num_threads(1)
     keep_freed_memory()
-    serve(Connection(descriptor))
+    serve(Connection(descriptor), recipe)
 
 
 if __name__ == "__main__":

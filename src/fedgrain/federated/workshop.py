@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgrain.errors import FederationError
-from fedgrain.federated.averaging import State
+from fedgrain.federated.averaging import State, weighted_mean
 from fedgrain.federated.client import Loss, TrainingData, Update, snapshot, train_locally
 from fedgrain.federated.federation import Federation, Indices, LabelledPart
 from fedgrain.federated.plan import Plan
@@ -32,7 +32,6 @@ from fedgrain.heads import (
     unknown_children,
 )
 from fedgrain.heads.chunks import run_in_chunks
-from fedgrain.heads.projection import deepest_known
 from fedgrain.metrics import cut_back, hierarchical_scores, numbers_in
 from fedgrain.nets import build_net, check_pair
 from fedgrain.predict import predict
@@ -119,14 +118,18 @@ class Workshop:
 
         A sample of all unknown children together is data for each of them.
         """
-        taxonomy = self.federation.taxonomy
+        clients = range(len(self.federation.clients))
+        marks = torch.stack([self.has_children(client, branch) for client in clients])
+        return int(marks.any(0).sum())  # [clients, children]
+
+    def has_children(self, client: int, branch: int) -> Tensor:
+        """Mark the children of a branch a client has data of [children]."""
+        taxonomy, targets = self.federation.taxonomy, self._branch_data(client, branch).targets
         seen = torch.zeros(len(taxonomy.children(branch)), dtype=torch.bool)
-        for number, client in enumerate(self.federation.clients):
-            targets = self._branch_data(number, branch).targets
-            seen[targets[targets != TOGETHER]] = True
-            if bool((targets == TOGETHER).any()):
-                seen |= unknown_children(taxonomy, branch, client.known)
-        return int(seen.sum())
+        seen[targets[targets != TOGETHER]] = True
+        if bool((targets == TOGETHER).any()):
+            seen |= unknown_children(taxonomy, branch, self.federation.clients[client].known)
+        return seen
 
     def _supervised(self, client: int) -> Supervised:
         supervision = self.model.supervision
@@ -224,33 +227,36 @@ class Workshop:
         """Return a branch's accuracy over the validation samples whose label lies below it."""
         net = self.branch_nets[branch]
         net.load_state_dict(weights)
-        hits = total = 0
+        found: list[tuple[float, int]] = []
         for part, _ in self._validation_parts():
             labels = torch.from_numpy(part.labels)
             rows, targets = branch_dataset(self.federation.taxonomy, labels, branch)
             blocks = self._blocks(part.indices[rows.numpy()])
-            found = [run_in_chunks(net, images).argmax(1).cpu() for images in blocks]
-            hits += int((torch.cat(found) == targets).sum()) if found else 0
-            total += len(targets)
-        return hits / total if total else None
+            said = [run_in_chunks(net, images).argmax(1).cpu() for images in blocks]
+            if said:
+                hits = int((torch.cat(said) == targets).sum())
+                found.append((hits / len(targets), len(targets)))
+        return weighted_mean(found)
 
     def mean_hf(self, predicted: Callable[[Indices], Indices]) -> float:
-        """Mean HF over everyone's validation samples.
+        """Mean HF over everyone's validation samples, as the mean of the clients' means.
 
         A client without a server's truth compares the projection of the prediction with its own
         label; a prediction below a coarse label is cut back to it (method, sections 8 and 10).
         """
         taxonomy, full = self.federation.taxonomy, self.federation.full_taxonomy
         to_full = numbers_in(full, taxonomy)
-        scores = []
+        found: list[tuple[float, int]] = []
         for part, known in self._validation_parts():
             leaves = predicted(part.indices)
             if known is not None:
-                leaves = deepest_known(taxonomy, known)[leaves]
+                leaves = taxonomy.nearest(known)[leaves].astype(np.int64)
             truth = to_full[part.labels]
             cut = cut_back(truth, to_full[leaves], full)
-            scores.append(hierarchical_scores(truth, cut, full).hf)
-        return float(np.concatenate(scores).mean())
+            found.append((float(hierarchical_scores(truth, cut, full).hf.mean()), len(truth)))
+        mean = weighted_mean(found)
+        assert mean is not None  # a federation without validation images is refused before
+        return mean
 
     def _validation_parts(self) -> Iterator[tuple[LabelledPart, np.ndarray | None]]:
         if self.federation.validation is not None:

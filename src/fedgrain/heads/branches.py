@@ -117,10 +117,10 @@ def branch_losses(
     """
     losses = functional.cross_entropy(logits, targets, ignore_index=TOGETHER, reduction="none")
     together = targets == TOGETHER
-    if unknown is None:
-        if together.any():
-            raise HeadError("samples of all unknown children together need the mask `unknown`")
+    if not together.any():  # a client that knows every child has no share, only a NaN gradient
         return losses
+    if unknown is None:
+        raise HeadError("samples of all unknown children together need the mask `unknown`")
     lazy = math.log(laziness) if laziness > 0 else -math.inf
     weight = torch.where(unknown, 0.0, lazy).to(logits)
     return torch.where(together, minus_log_share(logits, weight), losses)

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgrain.errors import HeadError
@@ -33,7 +32,7 @@ class Projection(nn.Module):
             raise HeadError(f"laziness is a share from 0 to 1, not {laziness}")
         self.laziness = laziness
         self.log_laziness = math.log(laziness) if laziness > 0 else -math.inf
-        projected = deepest_known(taxonomy, mask)[taxonomy.leaves]
+        projected = taxonomy.nearest(mask)[taxonomy.leaves].astype(np.int64)
         empty = np.ones(len(taxonomy), dtype=np.bool_)
         empty[projected] = False
         full_weight = ~mask | empty[np.maximum(taxonomy.parents, 0)]
@@ -61,12 +60,3 @@ def known_mask(taxonomy: Taxonomy, known: BoolArray) -> BoolArray:
             f"{taxonomy.ids[taxonomy.parents[child]]!r} is not"
         )
     return mask
-
-
-def deepest_known(taxonomy: Taxonomy, known: BoolArray) -> NDArray[np.int64]:
-    """For each node, its deepest known ancestor-or-self, for a mask that is closed upwards."""
-    nearest = np.arange(len(taxonomy), dtype=np.int64)
-    for level in range(1, int(taxonomy.depth.max()) + 1):
-        nodes = np.flatnonzero((taxonomy.depth == level) & ~known)
-        nearest[nodes] = nearest[taxonomy.parents[nodes]]
-    return nearest

@@ -29,11 +29,6 @@ def leaves_to_know(alpha: float, clients: int, leaves: int) -> int:
     """Return how many leaves each client knows: ceil((1 - alpha) * leaves), safe from rounding."""
     if clients < 1:
         raise KnowledgeError(f"there must be at least one client, not {clients}")
-    if clients > leaves:
-        raise KnowledgeError(
-            f"{clients} clients are more than the {leaves} leaf classes, and each needs a leaf of "
-            f"its own; use at most {leaves} clients"
-        )
     largest = 1 - 1 / clients
     if not -TOLERANCE <= alpha <= largest + TOLERANCE:
         raise KnowledgeError(
@@ -89,6 +84,11 @@ def _coherent_split(taxonomy: Taxonomy, clients: int, seed: int) -> tuple[BoolAr
     """
     generator = numpy_generator(seed, "knowledge coherent split")
     leaves = len(taxonomy.leaves)
+    if clients > leaves:
+        raise KnowledgeError(
+            f"{clients} clients are more than the {leaves} leaf classes, and with coherent "
+            f"expertise each needs one of its own; use at most {leaves} clients, or random"
+        )
     similarity = taxonomy.wu_palmer(root_depth=1)[np.ix_(taxonomy.leaves, taxonomy.leaves)]
     seeds_each = min(SEEDS_PER_CLIENT, leaves // clients)
     seeds = generator.permutation(leaves)[: clients * seeds_each].reshape(clients, seeds_each)

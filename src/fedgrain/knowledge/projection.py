@@ -41,10 +41,6 @@ class Projection:
 def project(taxonomy: Taxonomy, knowledge: Knowledge) -> Projection:
     """Project every node of the coarsened tree for every row of the knowledge."""
     known = knowledge.on(taxonomy)  # [rows, nodes]
-    of_nodes = np.where(known, np.arange(len(taxonomy), dtype=np.int32), np.int32(0))
-    for depth in range(1, int(taxonomy.depth.max()) + 1):
-        level = np.flatnonzero(taxonomy.depth == depth)
-        above = of_nodes[:, taxonomy.parents[level]]
-        of_nodes[:, level] = np.where(known[:, level], of_nodes[:, level], above)
+    of_nodes = taxonomy.nearest(known)
     of_nodes.flags.writeable = False
     return Projection(taxonomy, of_nodes)

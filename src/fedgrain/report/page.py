@@ -56,7 +56,7 @@ class Close:
     tested: str
     sunburst: Figure
     tree: TreeNode
-    branches: Sheet | None
+    branches: Sheet
     worst: tuple[dict[str, Any], ...]
 
 

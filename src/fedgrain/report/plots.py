@@ -102,24 +102,21 @@ def thinned(count: int, most: int = MOST_POINTS) -> list[int]:
 
 def sunburst(
     taxonomy: Taxonomy,
-    accuracy: NDArray[np.float64] | None,
-    tested: NDArray[np.int64] | None,
-    knowing: NDArray[np.int64] | None,
+    accuracy: NDArray[np.float64],
+    tested: NDArray[np.int64],
+    knowing: NDArray[np.int64],
     clients: int,
 ) -> Figure:
     """Draw the taxonomy; ``colourings`` holds what the page can switch between."""
-    colourings = []
-    if accuracy is not None:
-        shown = [None if value != value else round(value, 4) for value in accuracy.tolist()]
-        colourings.append({"name": "accuracy", "colors": shown, "cmin": 0, "cmax": 1})
-    if knowing is not None:
-        name = "clients that know it"
-        counts = {"colors": knowing.tolist(), "cmin": 0, "cmax": clients}
-        colourings.append({"name": name, **counts})
+    shown = [None if value != value else round(value, 4) for value in accuracy.tolist()]
+    first: dict[str, Any] = {"name": "accuracy", "colors": shown, "cmin": 0, "cmax": 1}
+    counts = {"colors": knowing.tolist(), "cmin": 0, "cmax": clients}
+    colourings = [first, {"name": "clients that know it", **counts}]
     texts = [
-        _about_node(number, accuracy, tested, knowing, clients) for number in range(len(taxonomy))
+        ("not tested" if share != share else f"{100 * share:.0f}% of {tests} found")
+        + f"; known to {knowers} of {clients} clients"
+        for share, tests, knowers in zip(accuracy, tested, knowing, strict=True)
     ]
-    first: dict[str, Any] = colourings[0] if colourings else {"colors": [], "cmin": 0, "cmax": 1}
     trace = {
         "type": "sunburst",
         "ids": [plain(node) for node in taxonomy.ids],
@@ -136,9 +133,9 @@ def sunburst(
         "marker": {
             **{name: first[name] for name in ("colors", "cmin", "cmax")},
             "colorscale": "Cividis",
-            "showscale": bool(colourings),
+            "showscale": True,
             "colorbar": {
-                "title": {"text": first.get("name", ""), "side": "top"},
+                "title": {"text": first["name"], "side": "top"},
                 "orientation": "h",
                 "thickness": 14,
                 "len": 0.6,
@@ -150,23 +147,6 @@ def sunburst(
     }
     layout = {"margin": {"t": 10, "l": 10, "r": 10, "b": 80}, "height": 640, **_fonts()}
     return {"data": [trace], "layout": layout, "colourings": colourings}
-
-
-def _about_node(
-    node: int,
-    accuracy: NDArray[np.float64] | None,
-    tested: NDArray[np.int64] | None,
-    knowing: NDArray[np.int64] | None,
-    clients: int,
-) -> str:
-    parts = []
-    if accuracy is not None and tested is not None:
-        share = accuracy[node]
-        told = "not tested" if share != share else f"{100 * share:.0f}% of {tested[node]} found"
-        parts.append(told)
-    if knowing is not None:
-        parts.append(f"known to {knowing[node]} of {clients} clients")
-    return "; ".join(parts)
 
 
 def knowledge_map(

@@ -49,7 +49,15 @@ def draw_radial_tree(
     _draw_leaf_names(axes, layout, coloured)
     _draw_inner_names(axes, layout, coloured)
     if title:
-        axes.text(0, half + title_size / 2, title, fontsize=title_size, ha="center", va="bottom")
+        axes.text(
+            0,
+            half + title_size / 2,
+            title,
+            fontsize=title_size,
+            ha="center",
+            va="bottom",
+            parse_math=False,
+        )
     return write_picture(figure, path_stem, 150 if layout.size < 1500 else 110)
 
 
@@ -110,6 +118,7 @@ def _draw_leaf_names(axes: Axes, layout: RadialLayout, known: BoolArray) -> None
             x,
             y,
             layout.names[leaf],
+            parse_math=False,
             rotation=np.degrees(layout.angle[leaf]) + (180 if left else 0),
             rotation_mode="anchor",
             horizontalalignment="right" if left else "left",
@@ -127,6 +136,7 @@ def _draw_inner_names(axes: Axes, layout: RadialLayout, known: BoolArray) -> Non
             x,
             y,
             layout.names[node],
+            parse_math=False,
             horizontalalignment="center",
             verticalalignment="center",
             fontsize=layout.inner_font_size,

@@ -12,7 +12,7 @@ from typing import Any
 
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import RunFolder, read_json
-from fedgrain.experiment.methods import BOUNDS
+from fedgrain.experiment.methods import is_bound
 from fedgrain.experiment.results import Results, collect
 from fedgrain.experiment.run_study import Rates, StudyFolder
 from fedgrain.experiment.study import PlannedRun, cell_runs, plan_runs
@@ -84,7 +84,7 @@ def _closest(
     """Look at the best method where the skew is largest: its first finished run."""
     study, metric = results.study, list(results.metrics)[-1]
     dataset = study.datasets[0]
-    methods = [m for m in study.methods if m.partition(":")[0] not in BOUNDS]
+    methods = [m for m in study.methods if not is_bound(m)]
     for alpha in sorted(study.alphas, reverse=True):
         means = {m: results.estimate(dataset, m, alpha, metric) for m in methods}
         order = sorted((m for m in methods if means[m]), key=lambda m: -means[m].mean)  # type: ignore[union-attr]

@@ -55,7 +55,13 @@ def single_root(
     for number, (parent, _) in enumerate(edges):
         if parent not in parent_of:
             tops.setdefault(parent, number)
-    if root is not None and root not in parent_of:
+    if root is not None:
+        if root in parent_of:
+            above, number = parent_of[root]
+            raise TaxonomyError(
+                f"{where[number]}: {root!r} hangs from {above!r}, but is said to be the root "
+                "elsewhere; drop one of the two"
+            )
         tops.setdefault(root, -1)
     if not tops:
         raise TaxonomyError("the tree is empty: give at least one edge from a parent to a child")

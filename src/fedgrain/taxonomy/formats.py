@@ -122,8 +122,11 @@ def from_json(content: Any, where: str = "the taxonomy") -> Taxonomy:
     """Build the taxonomy from what :func:`to_json` returned."""
     if not isinstance(content, dict) or content.get("format") != JSON_FORMAT:
         raise TaxonomyError(f'{where}: not a taxonomy; "format" must be "{JSON_FORMAT}"')
+    nodes = content.get("nodes")
+    if not isinstance(nodes, list):
+        raise TaxonomyError(f'{where}: "nodes" must be a list of nodes')
     edges, places, names, root = [], [], {}, None
-    for number, node in enumerate(content.get("nodes") or (), start=1):
+    for number, node in enumerate(nodes, start=1):
         place = f"{where}, node {number}"
         valid = isinstance(node, dict) and isinstance(node.get("id"), str) and node["id"]
         parent = node.get("parent") if valid else None

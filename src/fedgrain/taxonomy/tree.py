@@ -222,7 +222,7 @@ class Taxonomy:
         """Drop the nodes outside the mask; their children move up to the nearest kept ancestor."""
         if not kept[0]:
             raise TaxonomyError("the root of a taxonomy cannot be removed")
-        nearest = self._nearest(np.asarray(kept))
+        nearest = self.nearest(np.asarray(kept))
         above = nearest[self.parents]
         parent_of = above.tolist()
         children: list[list[int]] = [[] for _ in parent_of]
@@ -270,13 +270,18 @@ class Taxonomy:
         number = np.array(
             [other.index(node) if node in other else -1 for node in self.ids], dtype=np.int32
         )
-        return number[self._nearest(kept)]
+        return number[self.nearest(kept)]
 
-    def _nearest(self, kept: BoolArray) -> IntArray:
-        """For each node, its nearest kept ancestor-or-self."""
-        nearest = np.arange(len(self), dtype=np.int32)
-        for node in np.flatnonzero(~kept):  # ascending: the parent is settled first
-            nearest[node] = nearest[self.parents[node]]
+    def nearest(self, kept: BoolArray) -> IntArray:
+        """Return the nearest kept ancestor-or-self of each node: masks [..., nodes] to nodes.
+
+        Where none is kept it is the root.
+        """
+        nearest = np.where(kept, np.arange(len(self), dtype=np.int32), np.int32(0))
+        for depth in range(1, int(self.depth.max()) + 1):
+            level = np.flatnonzero(self.depth == depth)
+            above = nearest[..., self.parents[level]]
+            nearest[..., level] = np.where(kept[..., level], nearest[..., level], above)
         return nearest
 
     def properties(self) -> dict[str, int | float]:

@@ -22,8 +22,6 @@ from fedgrain.taxonomy.paths import (
 )
 from fedgrain.taxonomy.tree import Taxonomy
 
-PHYSICAL_ENTITY = "n00001930"
-
 # Three hypernym edges lead into abstractions; the method hangs these synsets elsewhere.
 REHUNG = {
     "n06794110": ("n04217882",),  # street sign: from signboard instead of sign

@@ -284,9 +284,11 @@ def test_the_servers_ledger_counts_repeated_rounds_cut_lines_and_what_sites_know
     with ledger.path.open("a") as file:
         file.write('{"round": 3, "si')  # the power went
     assert server_ledger(tmp_path, "museum", "zoo").releases() == {"museum": 6, "zoo": 4}
+    ledger.add(3, ["museum"])  # on a line of its own
+    assert ledger.releases() == {"museum": 7, "zoo": 4}
     assert ledger.run == server_ledger(tmp_path, "museum", "zoo").run  # and stays the same
     report = PRIVACY.report(ledger.releases())
-    assert report["releases"] == 6 and report["epsilon"] == PRIVACY.epsilon(6)
+    assert report["releases"] == 7 and report["epsilon"] == PRIVACY.epsilon(7)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from flwr.app import Message, MetricRecord, RecordDict
@@ -21,7 +20,7 @@ def fault_of(reply: Message) -> Fault | None:
     """Return why an answer is none, None if it is one."""
     if not reply.has_error():
         failed = reply.content.config_records.get("failed")
-        return Fault(f"{failed['fault']!s} (see its log)") if failed else None
+        return Fault(f"{failed.get('fault', 'it failed')!s} (see its log)") if failed else None
     if reply.error.code in GONE:
         return Fault("it has left")
     return Fault(f"it failed (Flower's code {reply.error.code}; see its log)")
@@ -53,10 +52,11 @@ def outcome_of(task: Task, answer: Message | Fault, told: int) -> Update | Fault
 
 def seconds_of(reply: RecordDict) -> float | None:
     """Return how long a site loaded and worked, if it tells."""
-    if "time" not in reply.metric_records:
+    try:
+        told: Any = reply.metric_records["time"]["seconds"]
+        return float(told)
+    except (KeyError, TypeError, ValueError):
         return None
-    value: Any = reply.metric_records["time"]["seconds"]
-    return float(value)
 
 
 def _update(state: State, told: MetricRecord) -> Update:
@@ -85,9 +85,3 @@ def score_of(values: Any) -> tuple[float, float] | None:
     except (TypeError, ValueError):
         return None
     return (mean, samples) if 0 <= mean <= 1 and 0 <= samples < math.inf else None
-
-
-def weighted(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Mean of means by their samples; None where there are no samples."""
-    total = sum(samples for _, samples in pairs)
-    return sum(mean * samples for mean, samples in pairs) / total if total else None

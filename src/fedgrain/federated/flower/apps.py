@@ -14,7 +14,7 @@ from fedgrain.errors import FedgrainError
 from fedgrain.federated.flower.server import serve, tell
 from fedgrain.federated.flower.site import Site, answered
 
-os.environ.update(FLWR_TELEMETRY_ENABLED="0", FLWR_DISABLE_UPDATE_CHECK="1")
+os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"  # telemetry is decided before: see COMMANDS.md
 
 
 def server_app(package: Path) -> ServerApp:

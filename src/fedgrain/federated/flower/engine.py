@@ -15,7 +15,7 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedgrain.errors import FederationError, FedgrainError
-from fedgrain.federated.averaging import RunningAverage, State
+from fedgrain.federated.averaging import RunningAverage, State, weighted_mean
 from fedgrain.federated.client import Update
 from fedgrain.federated.engine import Fault, Task
 from fedgrain.federated.flower.answers import (
@@ -25,7 +25,6 @@ from fedgrain.federated.flower.answers import (
     releases_of,
     score_of,
     seconds_of,
-    weighted,
 )
 from fedgrain.federated.flower.ledger import ServerLedger
 from fedgrain.federated.flower.wire import (
@@ -181,14 +180,17 @@ class FlowerEngine:
         withheld = self._ledger is not None or not weights
         told = [] if withheld else self._scores(by_branch(weights), "accuracies")
         return {
-            e: weighted([scores.get(key_of(e), (0.0, 0.0)) for scores in told]) for e in weights
+            e: weighted_mean([scores.get(key_of(e), (0.0, 0.0)) for scores in told])
+            for e in weights
         }
 
     def _mean_hf(self, models: Models) -> float | None:
         """Mean over everyone's validation samples (method, section 10)."""
         if self._ledger is not None:
             return None
-        mean = weighted([scores["hf"] for scores in self._scores(models, "hf") if "hf" in scores])
+        mean = weighted_mean(
+            [scores["hf"] for scores in self._scores(models, "hf") if "hf" in scores]
+        )
         if mean is None:
             raise FederationError(
                 "no site answered with a validation score; early stopping needs validation images "

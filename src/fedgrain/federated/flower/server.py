@@ -36,6 +36,7 @@ from fedgrain.federated.flower.ledger import ServerLedger
 from fedgrain.federated.flower.operation import Begun, Operation
 from fedgrain.federated.flower.privacy import need_accounting
 from fedgrain.federated.flower.strategies import average_by
+from fedgrain.files import append_line
 
 LOOK_SECONDS = 1.0
 
@@ -63,8 +64,7 @@ class Watch(Callback):
         ]
         tell([f"{head}, {line['seconds']:.1f} s", *faults])
         about = {"stage": line["stage"], "round": line["round"], "seconds": line["seconds"]}
-        with self.traffic.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**about, **asdict(self.engine.traffic)}) + "\n")
+        append_line(self.traffic, json.dumps({**about, **asdict(self.engine.traffic)}))
         self.engine.traffic = Traffic()
 
 

@@ -34,7 +34,7 @@ from fedgrain.federated.flower.operation import site_names
 from fedgrain.federated.flower.privacy import Privacy
 from fedgrain.federated.flower.release import Release
 from fedgrain.federated.flower.wire import Counts, key_of, record_of, rounded, unpack
-from fedgrain.heads import TOGETHER, branch_dataset, unknown_children
+from fedgrain.heads import branch_dataset
 
 WITHHELD = "it failed"  # what is told of a failure with differential privacy
 NOTHING = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -65,19 +65,9 @@ class Site:
             e = int(number)
             branches[e] = rounded(self.workshop.samples(0, e), self.rounding)
             marks = [0] * len(taxonomy.children(e))
-            children[e] = self._children_with_data(e) if branches[e] else marks
+            children[e] = self.workshop.has_children(0, e).int().tolist() if branches[e] else marks
         whole = rounded(self.workshop.samples(0), self.rounding)
         return Counts(self.name, whole, branches, children)
-
-    def _children_with_data(self, branch: int) -> list[int]:
-        """Mark the children of a branch with data; see ``Workshop.children_with_data``."""
-        taxonomy = self.workshop.federation.taxonomy
-        targets = self.workshop.branch_data(0, branch).targets
-        seen = torch.zeros(len(taxonomy.children(branch)), dtype=torch.bool)
-        seen[targets[targets != TOGETHER]] = True
-        if bool((targets == TOGETHER).any()):
-            seen |= unknown_children(taxonomy, branch, self.workshop.federation.clients[0].known)
-        return [int(mark) for mark in seen]
 
     # what it does
 
@@ -94,7 +84,9 @@ class Site:
                 continue
             samples, steps = rounded(update.samples, self.rounding), update.steps
             if self.rounding > 1:  # steps would tell the count to within a batch
-                steps = -(-samples // self.workshop.plan.local.batch)
+                plan = self.workshop.plan
+                local = plan.local if branch is None else plan.branch
+                steps = local.epochs * -(-samples // local.batch)
             assert update.loss is not None and steps is not None
             answer[key] = record_of(update.state)
             told = [float(samples), update.loss, float(steps)]

@@ -94,7 +94,7 @@ def counts_of(content: RecordDict) -> Counts:
             children[branch] = marks
         assert min(whole, *branches.values()) >= 0
         return Counts(str(content.config_records["about"]["site"]), whole, branches, children)
-    except (KeyError, TypeError, ValueError, AssertionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AssertionError) as error:
         raise DeploymentError(f"its counts cannot be read ({type(error).__name__})") from None
 
 
