@@ -45,9 +45,15 @@ def write_study(
                 place = folder / "runs" / run_name(config)
                 place.mkdir(parents=True, exist_ok=True)
                 result = {"hr": hf + 0.01, "hp": hf - 0.02, "hf": hf}
-                result |= {"accuracy_per_depth": [hf + 0.1, hf - 0.1]}
+                result |= {"accuracy_per_depth": [hf + 0.1, hf - 0.1], "accuracy": hf - 0.3}
+                result |= {"validation_hf": hf, "rounds": 3, "cycles": 0, "seconds": 1.5}
+                result |= {"tested_on": "test", "untrained_branches": []}
                 (place / "result.json").write_text(json.dumps(result))
-                lines = [{"validation_hf": hf * share} for share in (0.5, 0.8, 1.0)]
+                lines = [
+                    {"stage": "fedavg", "round": round_number, "validation_hf": hf * share}
+                    | {"clients": [], "faults": []}
+                    for round_number, share in enumerate((0.5, 0.8, 1.0), start=1)
+                ]
                 text = "".join(json.dumps(line) + "\n" for line in lines)
                 (place / "metrics.jsonl").write_text(text)
                 trees = {"taxonomy": to_json(COARSE), "full_taxonomy": to_json(TREE)}

@@ -121,7 +121,8 @@ def number(outputs): return outputs
 
 
 def test_the_users_net(tmp_path, monkeypatch):
-    (tmp_path / "my_nets.py").write_text(MODULE)
+    (tmp_path / "my_nets.py").write_text(MODULE + "def nothing():\n    return None\n")
+    (tmp_path / "bad_nets.py").write_text("def (:\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     before = torch.random.get_rng_state()
     net = build_net("my_nets:Mine", 4, generator=generator(3))
@@ -134,6 +135,8 @@ def test_the_users_net(tmp_path, monkeypatch):
         "my_nets:number": "made a int",
         "my_nets:Alpha": "AlphaDropout would draw",
         "my_nets:none": "no callable 'none'",
+        "my_nets:nothing": "it is called with the number of outputs",
+        "bad_nets:Mine": r"bad_nets.py, line 1: ",
         "cnn": "no net 'cnn'; choose one of cnn-32, cnn-64, squeezenet",
     }.items():
         with pytest.raises(NetError, match=message):

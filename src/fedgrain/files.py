@@ -21,6 +21,10 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         with aside.open("rb") as file:
             os.fsync(file.fileno())
         aside.replace(path)
+    except OSError as error:
+        if error.filename == str(aside):  # a name nobody has given
+            error.filename = str(path)
+        raise
     finally:
         aside.unlink(missing_ok=True)
 

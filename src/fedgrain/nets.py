@@ -8,7 +8,7 @@ is neither read nor moved.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgrain.errors import NetError
-from fedgrain.plugins import load_callable
+from fedgrain.plugins import call_own
 
 ImageShape = tuple[int, int, int]  # height, width, channels
 
@@ -184,8 +184,8 @@ def _check_shape(name: str, shape: ImageShape) -> None:
     smallest = _SMALLEST_SIDE[name]
     if min(height, width) < smallest or channels < 1:
         raise NetError(
-            f"net {name} needs images of at least {smallest} x {smallest} pixels and one channel, "
-            f"not {height} x {width} with {channels}; resize them or choose another net"
+            f"net {name} needs images of at least {smallest} x {smallest} pixels in one or more "
+            f"channels, not {height} x {width} in {channels}; resize them or choose another net"
         )
 
 
@@ -209,9 +209,8 @@ def global_state(seed: int) -> Iterator[None]:
 
 def _users_net(name: str, num_outputs: int, generator: torch.Generator) -> nn.Module:
     """Build the user's net with the global state seeded from ``generator`` and put back after."""
-    make: Callable[..., Any] = load_callable(name, "net", NetError)
     with global_state(int(torch.randint(2**62, (), generator=generator))):
-        net = make(num_outputs)
+        net = call_own(name, "net", NetError, num_outputs, called_with="the number of outputs")
     if not isinstance(net, nn.Module):
         raise NetError(f"net {name!r} made a {type(net).__name__}, not a torch.nn.Module")
     for part in ("features", "head"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -21,9 +22,25 @@ def load_callable(spec: str, kind: str, error: type[FedgrainError]) -> Callable[
             f"{kind} {spec!r}: cannot import {module_name!r} ({problem}); "
             "install it or add its folder to PYTHONPATH"
         ) from problem
+    except SyntaxError as problem:
+        raise error(
+            f"{kind} {spec!r}: {problem.filename}, line {problem.lineno}: {problem.msg}"
+        ) from None
     found = module
     for part in name.split("."):
         found = getattr(found, part, None)  # type: ignore[assignment]
     if not callable(found):
         raise error(f"{kind} {spec!r}: module {module_name!r} has no callable {name!r}")
     return found
+
+
+def call_own(
+    spec: str, kind: str, error: type[FedgrainError], *arguments: Any, called_with: str
+) -> Any:
+    """Call what ``module:callable`` names; ``called_with`` says in words what it is given."""
+    own = load_callable(spec, kind, error)
+    try:
+        inspect.signature(own).bind(*arguments)
+    except TypeError as problem:
+        raise error(f"{kind} {spec!r}: {problem}; it is called with {called_with}") from None
+    return own(*arguments)

@@ -37,12 +37,7 @@ def predict(
     with its probability. A row is judged by itself.
     """
     table = _table(log_probs, taxonomy)
-    if rule not in RULES:
-        raise PredictionError(f"there is no rule {rule!r}; choose one of {', '.join(RULES)}")
-    if (rule == "threshold") != (threshold is not None):
-        raise PredictionError("give a threshold with the rule threshold, and with no other")
-    if threshold is not None and not 0.0 < threshold <= 1.0:
-        raise PredictionError(f"a threshold lies above 0 and at most at 1, not {threshold}")
+    check_rule(rule, threshold)
     if rule == "leaf":
         likeliest = table[:, taxonomy.leaves].argmax(1)
         return np.asarray(taxonomy.leaves[likeliest], dtype=np.int64)
@@ -54,6 +49,16 @@ def predict(
     above = best > limit if rule == "majority" else best >= limit
     above[:, -1] = True  # the root's group: its P is 1
     return np.asarray(node[np.arange(len(node)), above.argmax(1)])
+
+
+def check_rule(rule: str, threshold: float | None) -> None:
+    """Refuse a rule that does not exist, and a threshold without its rule."""
+    if rule not in RULES:
+        raise PredictionError(f"there is no rule {rule!r}; choose one of {', '.join(RULES)}")
+    if (rule == "threshold") != (threshold is not None):
+        raise PredictionError("give a threshold with the rule threshold, and with no other")
+    if threshold is not None and not 0.0 < threshold <= 1.0:
+        raise PredictionError(f"a threshold lies above 0 and at most at 1, not {threshold}")
 
 
 def node_log_probs(net: nn.Module, head: Head, images: Tensor) -> Tensor:

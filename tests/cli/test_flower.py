@@ -80,6 +80,8 @@ def test_init_writes_an_app_and_keeps_secrets_beside_it(fedgrain: Run, place: Pa
         (["--site", "../up"], "site '../up': write a name of letters"),
         (["--site", "zoo"], "give every site once"),
         (["--count-rounding", "0"], "count rounding is 0, but must be at least 1"),
+        (["--port", "99999"], "port 99999 must lie between 1 and 65535"),
+        (["--wait-seconds", "-1"], "wait seconds is -1"),
         (["--host", "a b"], "host 'a b' is neither a name nor an address"),
         (["--config", "none.toml"], "none.toml: No such file or directory"),
         (["--dp-clip", "1"], "needs both, a noise multiplier and the norm to clip at"),

@@ -1,6 +1,7 @@
 """``fedgrain report`` as a user calls it."""
 
 import json
+import shutil
 
 import pytest
 
@@ -30,6 +31,30 @@ def test_no_images_elsewhere_and_as_json(folder, tmp_path, capsys):
     assert told["report"] == str(place)
     assert told["notes"] == []
     assert "data:image/png" not in place.read_text("utf-8").split("<script>")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("metrics.jsonl", '{"a"', "metrics.jsonl, line 1: not a round of a run; copy the folder"),
+        ("metrics.jsonl", "{}", "metrics.jsonl, line 1: not a round of a run"),
+        ("metrics.jsonl", "[]", "metrics.jsonl, line 1: not a round of a run"),
+        ("result.json", "{}", "result.json: hr is missing or damaged; copy the folder again"),
+        ("config.toml", "", "config.toml: there is no setting in it"),
+    ],
+)
+def test_a_damaged_run_is_one_sentence(folder, tmp_path, capsys, name, content, words):
+    copy = shutil.copytree(folder, tmp_path / "run")
+    (copy / name).write_text(content)
+    assert main(["report", str(copy), "--out", str(tmp_path / "page.html")]) == 2
+    err = capsys.readouterr().err
+    assert words in err and err.count("\n") == 1
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_named(folder, tmp_path, capsys):
+    assert main(["report", str(folder), "--no-images", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"fedgrain: error: {tmp_path}: ")
 
 
 def test_what_is_missing_is_said(tmp_path, capsys):

@@ -82,6 +82,9 @@ def test_without_out_the_folder_is_named_after_the_run(tmp_path, monkeypatch, ca
         (["--dataset", "folder", "--data-root", "/nowhere"], "/nowhere: there is no such folder"),
         (["--knowledge", "/nowhere/known.json"], "/nowhere/known.json"),
         (["--net", "squeezenet", "--head", "cond-sigmoid"], "no meaning on squeezenet"),
+        (["--server-lr", "0.1"], "server_lr and server_momentum belong to an optimizer"),
+        (["--head", "own_parts:few_glyphs"], "it is called with the taxonomy"),
+        (["--knowledge", "tree.csv"], ", a file of yours that ends in .json, or"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -106,6 +109,9 @@ def test_a_folder_of_another_config(run_folder, capsys) -> None:
 def test_unknown_flags_and_a_missing_file(fedgrain, tmp_path) -> None:
     done = fedgrain("run", "--rate", "1")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "unrecognized arguments: --rate (see fedgrain run --help)" in done.stderr
+    done = fedgrain("study", "demo", "--alphas", "0,x")
+    assert "'0,x' is not a list of numbers" in done.stderr
     assert main(["run", str(tmp_path / "none.toml")]) == 2
 
 

@@ -83,6 +83,7 @@ MISTAKES = {  # rows -> what the error says; every one names the file and the li
                        r"images\.csv, line 2: several nodes are named 'kite'; .* ids n1, n5"),
     "missing image": (["pictures/0.png,n1", "pictures/7.png,n1", "pictures/8.png,n1"],
                       r"images\.csv, line 3: the image '.*7\.png' is not there \(nor are 1 more"),
+    "no path at all": (["pictures/\0.png,n1"], r"images\.csv, line 2: the image .* is not there"),
     "too few fields": (["pictures/0.png"], r"images\.csv, line 2: 1 fields where the header has 2"),
     "empty label": (["pictures/0.png,"], r"images\.csv, line 2: the label is empty"),
     "same image twice": (["pictures/0.png,n1", "pictures/1.png,n1", "pictures/0.png,n2"],
@@ -128,6 +129,13 @@ def test_what_is_not_there_is_named(site, tmp_path, cache):
         load_dataset("folder", root=site)
     (site / "taxonomy.csv").unlink()
     with pytest.raises(DataError, match=r"taxonomy\.csv: there is no such taxonomy"):
+        load_dataset("folder", root=site)
+
+
+def test_a_folder_in_the_place_of_the_manifest(site):
+    (site / "images.csv").unlink(missing_ok=True)
+    (site / "images.csv").mkdir()
+    with pytest.raises(DataError, match=r"images\.csv: a folder, where the list of the images"):
         load_dataset("folder", root=site)
 
 

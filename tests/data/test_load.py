@@ -51,5 +51,5 @@ def test_names_that_give_no_data(module, name, message):
 
 
 def test_an_option_the_data_set_does_not_have():
-    with pytest.raises(DataError, match=r"glyphs: .*'root'; its options are train, test, seed"):
+    with pytest.raises(DataError, match=r"glyphs: .*'root'; its options are: train, test, seed"):
         load_dataset("glyphs", root="x")

@@ -110,12 +110,15 @@ def test_a_knowledge_file_is_read_by_the_names_of_the_manifest(small, tmp_path) 
     file = tmp_path / "knowledge.json"
     file.write_text(json.dumps({"clients": entries}))
     settings = {"dataset": "own_parts:manifest_like", "partition": "manifest", "coarsen": False}
-    federation = prepare(small(knowledge=str(file), **settings)).federation
+    with pytest.warns(UserWarning, match=r"knowledge.json: oslo wrote '\S+' \d+ times, .* more"):
+        federation = prepare(small(knowledge=str(file), **settings)).federation
+    for client in federation.clients:  # real labels, whatever the file says
+        assert np.array_equal(client.train.labels, manifest_like().labels[client.train.indices])
     found = {client.name: int(client.known.sum()) for client in federation.clients}
     assert found == {name: 1 + len(nodes) for name, nodes in knows.items()}
     entries[0]["name"] = "bonn"
     file.write_text(json.dumps({"clients": entries}))
-    with pytest.raises(KnowledgeError, match="clients bonn, oslo, rome, but the manifest has kiel"):
+    with pytest.raises(KnowledgeError, match="no client 'kiel', only bonn, rome, oslo; give an"):
         prepare(small(knowledge=str(file), **settings))
 
 

@@ -84,6 +84,8 @@ def test_image_files_of_any_size(result, tmp_path) -> None:
         ("model.json", "[]", "not a JSON object"),
         ("model.json", "{}", "not a model of this version"),
         ("model.json", '{"format": "fedgrain-model-1"}', "damaged"),
+        ("model.json", ("mean", ["a", "b", "c"]), "damaged"),
+        ("model.json", ("image_shape", [32]), "damaged"),
         ("best.safetensors", "x", "not a whole safetensors file"),
         ("best.safetensors", None, "there is no such file"),
         ("model.json", None, "no finished run here"),
@@ -92,6 +94,8 @@ def test_image_files_of_any_size(result, tmp_path) -> None:
 def test_damaged_folders(result, tmp_path, name, content, words) -> None:
     shutil.copytree(result.folder, tmp_path / "copy")
     place = tmp_path / "copy" / name
+    if isinstance(content, tuple):
+        content = json.dumps({**json.loads(place.read_text()), content[0]: content[1]})
     place.unlink() if content is None else place.write_text(content)
     with pytest.raises(RunError, match=words) as caught:
         fedgrain.load(tmp_path / "copy")

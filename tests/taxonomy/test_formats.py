@@ -134,6 +134,16 @@ def test_from_dag_ties_go_to_the_parent_that_more_classes_use():
     assert first.ids[first.parents[first.index("x")]] == "p"  # then the order of the edges
 
 
+def test_a_file_that_is_not_a_dag_is_named(tmp_path):
+    path = tmp_path / "tree.csv"
+    path.write_text("parent,child\nr,a\na,b\nb,a\n")
+    with pytest.raises(TaxonomyError, match=r"tree.csv: the graph has a cycle"):
+        read_csv(path, dag=True)
+    path.write_text("parent,child\nr,a\nr,a\n")
+    with pytest.raises(TaxonomyError, match=r"^\S+tree.csv, line 3: duplicate edge"):
+        read_csv(path, dag=True)
+
+
 def test_from_dag_refuses_what_is_not_a_dag():
     with pytest.raises(TaxonomyError, match="cycle through or above 'b'"):
         from_dag([("r", "b"), ("b", "c"), ("c", "b"), ("c", "x")])

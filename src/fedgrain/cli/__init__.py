@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fedgrain import __version__
 from fedgrain.cli import (
@@ -26,6 +27,10 @@ COMMANDS = (taxonomy, knowledge, data, run, predict, study, table, report, flowe
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one sentence."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.set_defaults(parser=self)  # that of the command, where there is one
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where to look, and exit with 2."""
@@ -49,9 +54,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; bad input gives one sentence on standard error and exit code 2."""
-    args = build_parser().parse_args(arguments)
+    args, unknown = build_parser().parse_known_args(arguments)
+    if unknown:
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
-        args.run(args)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = _warn
+            args.run(args)
     except FedgrainError as error:
         return _fail(str(error))
     except BrokenPipeError:
@@ -63,6 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("fedgrain: stopped", file=sys.stderr)
         return 130
     return 0
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Write a warning as one line, without the place in our code."""
+    print(f"fedgrain: warning: {message}", file=sys.stderr)
 
 
 def _fail(message: str) -> int:

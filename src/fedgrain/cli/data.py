@@ -96,26 +96,36 @@ def run_show(args: argparse.Namespace) -> None:
         sheets = write_contact_sheets(data, args.out)
         print(f"drew {len(sheets)} contact sheets in {args.out}", file=sys.stderr)
     if args.json:
-        shape = [*data.size, data.channels]
-        classes = len(data.taxonomy.leaves)
-        print_json({"images": data.split_counts, "classes": classes, "shape": shape})
+        print_json(as_json(data))
     else:
         print(describe(data))
 
 
 def load(args: argparse.Namespace) -> LabelledImages:
-    """Load the data set the arguments ask for; warnings become one line each."""
-    import warnings
-
+    """Load the data set the arguments ask for."""
     from fedgrain.data import load_dataset
 
     options = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        data = load_dataset(args.dataset, root=args.root, **options)
-    for warning in caught:
-        print(f"fedgrain: warning: {warning.message}", file=sys.stderr)
-    return data
+    return load_dataset(args.dataset, root=args.root, **options)
+
+
+def as_json(data: LabelledImages) -> dict[str, Any]:
+    """Return the same as :func:`describe` tells."""
+    import numpy as np
+
+    tree = data.taxonomy
+    depths, counts = np.unique(tree.depth[data.labels], return_counts=True)
+    return {
+        "images": data.split_counts,
+        "classes": len(tree.leaves),
+        "nodes": len(tree),
+        "depth": int(tree.depth.max()),
+        "shape": [*data.size, data.channels],
+        "labels_by_depth": dict(zip(map(str, depths.tolist()), counts.tolist(), strict=True)),
+        "clients": list(data.client_names),
+        "annotators": list(data.annotator_names),
+        "unreadable": list(data.unreadable),
+    }
 
 
 def describe(data: LabelledImages) -> str:

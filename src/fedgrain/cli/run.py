@@ -109,7 +109,8 @@ def run(args: argparse.Namespace) -> None:
         print_json(result.values)
         return
     method = f"{config.algorithm}, {config.head}, {config.supervision}"
-    print(f"{method}, alpha {config.alpha:g}, seed {config.seed}")
+    who = f"alpha {config.alpha:g}" if config.simulated else f"knowledge {config.knowledge}"
+    print(f"{method}, {who}, seed {config.seed}")
     print(f"rounds {result.rounds}" + (f", cycles {result.cycles}" if result.cycles else ""))
     if result.validation_hf is not None:
         print(f"validation HF  {result.validation_hf:.4f}")

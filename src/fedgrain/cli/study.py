@@ -80,14 +80,22 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _floats(text: str) -> tuple[float, ...]:
-    return tuple(float(word) for word in _words(text))
+    try:
+        return tuple(float(word) for word in _words(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers, as 0,0.9") from None
 
 
 def _ints(text: str) -> tuple[int, ...]:
     numbers: list[int] = []
     for word in _words(text):
         first, _, last = word.partition("-")
-        numbers += range(int(first), int(last or first) + 1)
+        try:
+            numbers += range(int(first), int(last or first) + 1)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a list of whole numbers, as 47,48 or 47-56"
+            ) from None
     return tuple(numbers)
 
 
@@ -195,18 +203,23 @@ def _report(folder: Path, as_json: bool) -> None:
     print(format_tables(tables, "text"))
     print(sentence(results))
     if results.missing:
-        print(f"{results.missing} cells of the grid have no result yet")
+        print(f"{results.missing} cells of the grid have no result yet; no operating curve before")
     for path in pictures:
         if path.suffix == ".png":
             print(f"figure: {path}")
 
 
 def draw(folder: Path, results: Results) -> list[Path]:
-    """Draw every figure; without the images at hand all but the operating curve."""
+    """Draw every figure; the operating curve, which tests every model again, at the end alone.
+
+    It is left out without the images at hand.
+    """
     from fedgrain.errors import FedgrainError
     from fedgrain.report.figures import draw_operating_curves, draw_study
 
     pictures = draw_study(folder, results)
+    if results.missing:
+        return pictures
     try:
         pictures += draw_operating_curves(folder, results)
     except FedgrainError as error:

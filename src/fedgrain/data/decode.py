@@ -209,7 +209,8 @@ def _check_share(about: dict[str, Any], max_unreadable: float) -> None:
         more = f"; and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise DataError(
             f"{len(bad)} of {count} images cannot be read, more than the allowed share of "
-            f"{max_unreadable:g}: {shown}{more}; mend or remove them, or raise max_unreadable"
+            f"{max_unreadable:g}: {shown}{more}; mend or remove them, or raise max_unreadable "
+            "(--max-unreadable)"
         )
 
 

@@ -41,12 +41,17 @@ def load_folder(
     ``max_unreadable`` of them may be unreadable and are skipped with a warning.
     """
     if root is None and manifest is None:
-        raise DataError("a folder of images needs its place: give root (--root DIR)")
+        raise DataError(
+            "a folder of images needs its place: give root (--data-root DIR, or --root DIR in "
+            "fedgrain data)"
+        )
     folder = Path(root) if root is not None else Path(str(manifest)).parent
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
     tree = taxonomy if isinstance(taxonomy, Taxonomy) else _read_tree(folder, taxonomy)
     listed = Path(manifest) if manifest is not None else folder / MANIFEST
+    if listed.is_dir():
+        raise DataError(f"{listed}: a folder, where the list of the images should be; rename it")
     by_manifest = manifest is not None or listed.is_file()
     rows = read_manifest(listed, tree) if by_manifest else read_class_folders(folder, tree)
     key = {"dataset": "folder", "source": _identity(rows)}
@@ -120,7 +125,7 @@ def _identity(rows: Rows) -> str:
     for number, path in enumerate(rows.paths):
         try:
             state = os.stat(path)  # noqa: PTH116 - half the time of Path.stat on many files
-        except OSError:
+        except (OSError, ValueError):  # a path with a NUL is none
             missing.append(number)
             continue
         digest.update(f"{path.absolute()}|{state.st_size}|{state.st_mtime_ns}\n".encode())

@@ -47,8 +47,8 @@ def load_dataset(name: str, *, root: str | Path | None = None, **options: Any) -
     try:
         inspect.signature(loader).bind(**given)
     except TypeError as error:
-        accepted = ", ".join(inspect.signature(loader).parameters)
-        raise DataError(f"{name}: {error}; its options are {accepted}") from None
+        accepted = ", ".join(inspect.signature(loader).parameters) or "none"
+        raise DataError(f"{name}: {error}; its options are: {accepted}") from None
     data = loader(**given)
     if not isinstance(data, LabelledImages):
         raise DataError(f"{name} returned {type(data).__name__} instead of LabelledImages")

@@ -38,7 +38,8 @@ def split_validation(
         more = f" and {len(small) - 10} more" if len(small) > 10 else ""
         raise DataError(
             f"{len(small)} classes have a single image and cannot be split into train and "
-            f"validation: {shown}{more}; add images or leave these classes out"
+            f"validation: {shown}{more}; add images, leave these classes out, name validation "
+            "images yourself (split), or let the clients validate (--validation clients)"
         )
     wanted = np.clip(np.floor(counts * share + 0.5), 1, counts - 1).astype(np.int64)
     generator = numpy_generator(seed, "validation split")

@@ -51,6 +51,9 @@ class Config:
         None, "folder: the CSV of the tree (default: taxonomy.csv in it)"
     )
     image_size: int | None = _setting(None, "side of the images in pixels, for imagenet and folder")
+    max_unreadable: float | None = _setting(
+        None, "folder: the share of images that may be unreadable (default 0.01)"
+    )
     images_per_class: int | None = _setting(
         None, "sample of each class, for imagenet (default 500)"
     )
@@ -163,14 +166,20 @@ class Config:
                 "responsibilities once a round are for flat-softmax or ps-softmax under marginal "
                 f"or projection, not for {self.head} under {self.supervision or 'paper'}"
             )
-        generated = self.knowledge in ("relational", "known-paths", "hidden-leaves")
-        if generated and self.partition != "manifest":  # which brings its own number of clients
+        if (
+            self.simulated and self.partition != "manifest"
+        ):  # which brings its own number of clients
             highest = 1 - 1 / self.clients
             if self.alpha > highest + 1e-9:
                 raise ConfigError(
                     f"alpha is {self.alpha}, but with {self.clients} clients it must lie between 0 "
                     f"and {highest:g}: every leaf class must be known to someone"
                 )
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a generator of ours says who knows what, as much as alpha lets them."""
+        return self.knowledge in ("relational", "known-paths", "hidden-leaves")
 
     def complete(self) -> Config:
         """Return the config with every default written out that settings alone decide.
@@ -219,6 +228,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "concentration": (1e-6, 1e6), "patience": (1, _LARGE), "min_delta": (0, 1),
     "validation_share": (0.001, 0.999), "min_clients": (1, _LARGE), "min_count": (1, _LARGE),
     "max_children": (2, _LARGE), "image_size": (1, 10_000), "images_per_class": (1, _LARGE),
+    "max_unreadable": (0, 1),
     "client_time_limit": (1e-3, _LARGE), "min_branch_samples": (1, _LARGE),
     "seed": (0, float(2**63 - 1)), "sample_seed": (0, float(2**63 - 1)),
     "only_client": (0, _LARGE), "lazy_labels": (0, 1), "average_rounds": (1, _LARGE),
@@ -231,6 +241,8 @@ def read_config(path: str | Path, on_top: Mapping[str, Any] | None = None) -> Co
         content = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
+    if not content:
+        raise ConfigError(f"{path}: there is no setting in it; it is empty or was cut off")
     try:
         return Config(**{**_known(content, "a setting"), **(on_top or {})})
     except ConfigError as error:
@@ -321,6 +333,7 @@ def _check_choice(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
     if name == "knowledge" and value.endswith(".json"):
         return
     own = ", or your own as module:callable" if metadata["own"] else ""
+    own = ", a file of yours that ends in .json" * (name == "knowledge") + own
     raise ConfigError(f"{name} {value!r} does not exist; choose one of {', '.join(choices)}{own}")
 
 

@@ -13,7 +13,7 @@ from fedgrain.errors import RunError
 from fedgrain.experiment.trained import BLOCK, TrainedModel
 from fedgrain.heads import DecoupledModel
 from fedgrain.metrics import cut_back, numbers_in, summarise
-from fedgrain.predict import predict
+from fedgrain.predict import check_rule, predict
 
 
 def evaluate(
@@ -50,6 +50,7 @@ def predicted_nodes(
     threshold: float | None,
 ) -> NDArray[np.int64]:
     """Return a node of H per chosen image, a block at a time."""
+    check_rule(rule, threshold)
     found = []
     for start in range(0, len(chosen), BLOCK):
         block = images[chosen[start : start + BLOCK]]

@@ -16,6 +16,18 @@ from fedgrain.errors import RunError
 from fedgrain.experiment.config import Config, differences, read_config
 from fedgrain.files import append_line, read_text, write_text
 
+AGAIN = "copy the folder again, or run it again in a new one"
+ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # what a line of metrics holds
+_SCORE = (float, int, type(None))
+RESULT: dict[str, Any] = {  # what a result holds, whatever the method
+    **dict.fromkeys(("hr", "hp", "hf", "accuracy", "validation_hf"), _SCORE),
+    **dict.fromkeys(("rounds", "cycles"), int),
+    "seconds": (float, int),
+    "tested_on": (str, type(None)),
+    "accuracy_per_depth": (list, type(None)),
+    "untrained_branches": list,
+}
+
 
 class RunFolder:
     """Paths and small files of one run."""
@@ -108,7 +120,24 @@ class RunFolder:
         """Return the rounds so far."""
         if not self.metrics.exists():
             return []
-        return [json.loads(line) for line in read_text(self.metrics).splitlines()]
+        lines = []
+        for number, text in enumerate(read_text(self.metrics).splitlines(), start=1):
+            try:
+                line = json.loads(text)
+            except json.JSONDecodeError:
+                line = None
+            if not isinstance(line, dict) or not line.keys() >= ROUND:
+                raise RunError(f"{self.metrics}, line {number}: not a round of a run; {AGAIN}")
+            lines.append(line)
+        return lines
+
+    def read_result(self) -> dict[str, Any]:
+        """Read how the run ended."""
+        values = read_json(self.result)
+        for name, kinds in RESULT.items():
+            if not isinstance(values.get(name, ...), kinds):
+                raise RunError(f"{self.result}: {name} is missing or damaged; {AGAIN}")
+        return values
 
     def keep_lines(self, count: int) -> None:
         """Drop what a killed run had written of a round that its state does not hold."""
@@ -153,9 +182,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise RunError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
+        raise RunError(f"{path}, line {error.lineno}: not JSON: {error.msg}; {AGAIN}") from None
     if not isinstance(content, dict):
-        raise RunError(f"{path}: not a JSON object")
+        raise RunError(f"{path}: not a JSON object; {AGAIN}")
     return content
 
 

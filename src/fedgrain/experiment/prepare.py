@@ -5,7 +5,7 @@ Split, partition, knowledge and initial weights all derive from the run's seed.
 
 from __future__ import annotations
 
-import inspect
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,7 +45,7 @@ from fedgrain.knowledge import (
     relational_neighbours,
 )
 from fedgrain.knowledge.knowledge import numbered_clients
-from fedgrain.plugins import load_callable
+from fedgrain.plugins import call_own
 from fedgrain.randomness import numpy_generator
 from fedgrain.taxonomy import Taxonomy, coarsen
 
@@ -122,6 +122,7 @@ def load_images(config: Config) -> LabelledImages:
         "per_class": config.images_per_class,
         "manifest": config.manifest,
         "taxonomy": config.taxonomy,
+        "max_unreadable": config.max_unreadable,
     }
     options.update({name: value for name, value in given.items() if value is not None})
     return load_dataset(config.dataset, root=config.data_root, **options)
@@ -185,13 +186,14 @@ def client_knowledge(config: Config, data: LabelledImages, parts: list[Indices])
 
 
 def _in_order_of(names: Sequence[str], knowledge: Knowledge, file: str) -> Knowledge:
-    """Return what the manifest's clients know, by their names, whatever the order in the file."""
+    """Return what the manifest's clients know, by their names, whatever else the file holds."""
     if knowledge.annotators is not None:
         return knowledge  # refused with its own sentence
-    if sorted(knowledge.client_names) != sorted(names):
+    missing = [name for name in names if name not in knowledge.client_names]
+    if missing:
         raise KnowledgeError(
-            f"{file}: knowledge of the clients {', '.join(sorted(knowledge.client_names))}, but "
-            f"the manifest has {', '.join(sorted(names))}; give one entry per client of its own"
+            f"{file}: there is no client {missing[0]!r}, only {', '.join(knowledge.client_names)}; "
+            "give an entry for every client of the manifest"
         )
     rows = [knowledge.client_names.index(name) for name in names]
     return Knowledge(knowledge.taxonomy, knowledge.known[rows], tuple(names))
@@ -199,16 +201,10 @@ def _in_order_of(names: Sequence[str], knowledge: Knowledge, file: str) -> Knowl
 
 def _users_knowledge(config: Config, full: Taxonomy, clients: int) -> Knowledge:
     """Call the user's generator: (taxonomy, clients, alpha, seed) -> Knowledge."""
-    own = load_callable(config.knowledge, "knowledge", ConfigError)
-    given = (full, clients, config.alpha, config.seed)
-    try:
-        inspect.signature(own).bind(*given)
-    except TypeError as error:
-        raise ConfigError(
-            f"knowledge {config.knowledge!r}: {error}; it is called with the taxonomy, the number "
-            "of clients, alpha and the seed"
-        ) from None
-    knowledge = own(*given)
+    knowledge = call_own(
+        config.knowledge, "knowledge", ConfigError, full, clients, config.alpha, config.seed,
+        called_with="the taxonomy, the number of clients, alpha and the seed",
+    )  # fmt: skip
     if not isinstance(knowledge, Knowledge):
         raise ConfigError(f"knowledge {config.knowledge!r} did not return a Knowledge")
     return knowledge
@@ -234,10 +230,15 @@ def _clients(
     parts: list[Indices],
     knowledge: Knowledge,
 ) -> tuple[Client, ...]:
-    """Let every client write its labels: the deepest node it knows, or what it really wrote."""
+    """Let every client write its labels: the deepest node it knows, or what it really wrote.
+
+    It wrote them where a manifest says whose they are, unless a generator is to say who knows what.
+    """
     known = knowledge.on(taxonomy)
     nodes = data.taxonomy.nearest_in(taxonomy)[data.labels]  # [images]
-    written = None if config.knowledge == "inferred" else project(taxonomy, knowledge).of_nodes
+    real = config.knowledge == "inferred"
+    real |= config.knowledge.endswith(".json") and config.partition == "manifest"
+    written = None if real else project(taxonomy, knowledge).of_nodes
     names = data.client_names if config.partition == "manifest" else knowledge.client_names
 
     def labelled(number: int, images: Indices) -> LabelledPart:
@@ -255,7 +256,48 @@ def _clients(
         elif config.validation == "clients":
             train, own = _held_out(config, train, number)
         clients.append(Client(names[number], train, known[number], own))
+    if real:
+        _warn_of_unknown_labels(config, taxonomy, clients)
+    elif config.dataset == "folder":
+        _warn_of_replaced_labels(config, nodes, clients)
     return tuple(clients)
+
+
+def _warn_of_unknown_labels(config: Config, taxonomy: Taxonomy, clients: list[Client]) -> None:
+    """Say where a client wrote what it does not know, by a file of what the clients know."""
+    if config.knowledge == "inferred":  # rare labels: min_count says they do not count
+        return
+    found = []
+    for client in clients:
+        labels, counts = np.unique(client.train.labels, return_counts=True)
+        found += [
+            f"{client.name} wrote {taxonomy.ids[label]!r} {count} times"
+            for label, count in zip(labels, counts, strict=True)
+            if not client.known[label]
+        ]
+    if found:
+        more = f" (and {len(found) - 3} more such labels)" if len(found) > 3 else ""
+        warnings.warn(
+            f"{config.knowledge}: {', '.join(found[:3])}{more}, but its entry does not say that it "
+            "knows that; labels stay as they are written: add it to the entry, or mend the labels",
+            stacklevel=2,
+        )
+
+
+def _warn_of_replaced_labels(
+    config: Config, nodes: NDArray[np.int32], clients: list[Client]
+) -> None:
+    """Say that a generator makes clients know less than the user's labels say."""
+    replaced = sum(
+        int((client.train.labels != nodes[client.train.indices]).sum()) for client in clients
+    )
+    if replaced:
+        warnings.warn(
+            f"{replaced} labels are made coarser, for a simulation of clients that know less "
+            f"(knowledge {config.knowledge}, alpha {config.alpha:g}); --knowledge inferred trains "
+            "on the labels as they are",
+            stacklevel=2,
+        )
 
 
 def _written_lazily(

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from fedgrain.errors import StudyError
-from fedgrain.experiment.folder import RunFolder, read_json
+from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.intervals import Estimate, estimate
 from fedgrain.experiment.run_study import StudyFolder
 from fedgrain.experiment.study import Study, cell_runs, read_study
@@ -92,8 +92,8 @@ def run_folders(
 
 
 def _finished(path: Path) -> dict[str, Any] | None:
-    result = RunFolder(path).result
-    return read_json(result) if result.exists() else None
+    place = RunFolder(path)
+    return place.read_result() if place.result.exists() else None
 
 
 @cache

@@ -22,7 +22,7 @@ from fedgrain.cores import available_cores
 from fedgrain.errors import ConfigError, RunError
 from fedgrain.experiment.checkpoint import Progress, load_progress, save_progress
 from fedgrain.experiment.config import Config, read_config
-from fedgrain.experiment.folder import RunFolder, read_json, write_json
+from fedgrain.experiment.folder import RunFolder, write_json
 from fedgrain.experiment.prepare import Prepared, prepare
 from fedgrain.experiment.result import Result, result_values
 from fedgrain.experiment.trained import TrainedModel, load, model_net
@@ -66,12 +66,17 @@ def run(
     close, not equal, to the bit.
     """
     config = config.complete()
+    if config.server_optimizer == "none" and (config.server_lr, config.server_momentum) != (1, 0):
+        raise ConfigError(
+            "server_lr and server_momentum belong to an optimizer at the server; choose one with "
+            "server_optimizer, or leave them out"
+        )
     place = RunFolder(folder) if folder is not None else None
     with place.locked() if place else nullcontext(), one_thread():
         if place:
             place.check(config)
             if place.finished(config):
-                return Result(read_json(place.result), load(place.path), place.path)
+                return Result(place.read_result(), load(place.path), place.path)
         prepared = prepare(config)
         processes, device = number_of_workers(workers, prepared), device_named(device)
         if processes > 1:

@@ -144,7 +144,7 @@ def work_off(
         place = RunFolder(folder / run.name)
         if place.result.exists():
             place.check(run.config)
-            outcome.values[run.name] = read_json(place.result)
+            outcome.values[run.name] = place.read_result()
     progress.start(what, len(planned), len(outcome.values))
     names = {run.name for run in planned}
     open_runs = [run for run in planned if run.name not in outcome.values]

@@ -210,6 +210,8 @@ def read_study(path: str | Path) -> Study:
         raise StudyError(f"{path}: not TOML: {error}") from None
     except FileNotFoundError:
         raise StudyError(f"{path}: there is no such file") from None
+    if not content:
+        raise StudyError(f"{path}: there is nothing in it; it is empty or was cut off")
     try:
         return study_of({"name": Path(path).stem, **content})
     except (StudyError, ConfigError) as error:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fedgrain.data.decode import decode_image
 from fedgrain.data.images import Normalisation
-from fedgrain.errors import DataError, RunError
+from fedgrain.errors import DataError, FedgrainError, RunError
 from fedgrain.experiment.checkpoint import read_tensors, write_tensors
 from fedgrain.experiment.folder import RunFolder, read_json, write_json
 from fedgrain.federated import ImageSource
@@ -136,7 +136,9 @@ def load(path: str | Path) -> TrainedModel:
         raise RunError(f"{folder.model}: not a model of this version of fedgrain")
     try:
         return _built(folder, about)
-    except (KeyError, TypeError) as error:
+    except FedgrainError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{folder.model}: damaged ({error}); copy the run folder again") from None
 
 
@@ -148,7 +150,8 @@ def _built(folder: RunFolder, about: dict[str, Any]) -> TrainedModel:
     height, width, channels = about["image_shape"]
     shape = (height, width, channels)
     net = model_net(about["net"], head, shape, state, branches=about["branches"])
-    normalisation = Normalisation(tuple(about["mean"]), tuple(about["deviation"]))
+    mean, deviation = (tuple(map(float, about[name])) for name in ("mean", "deviation"))
+    normalisation = Normalisation(mean, deviation)
     return TrainedModel(
         taxonomy, full, normalisation, shape, about["net"], about["head"], head, net
     )

@@ -88,7 +88,9 @@ class Workers(Executor):
             self._own.pool = pool
             self._pools.append(pool)
         try:
-            return pool.submit(fn, *args, **kwargs).result()
+            with _without_interrupts():  # which the process inherits while it starts
+                future = pool.submit(fn, *args, **kwargs)
+            return future.result()
         except BrokenProcessPool:
             self._own.pool = None
             raise StudyError(
@@ -106,6 +108,16 @@ class Workers(Executor):
         if wait:
             self._held.close()
         self._lifeline.close()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C from this thread, and from the processes it starts meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _follow(lifeline: Connection) -> None:

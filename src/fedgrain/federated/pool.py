@@ -150,6 +150,7 @@ class _Worker:
                 ],
                 pass_fds=(theirs.fileno(), recipe),
                 stdin=subprocess.DEVNULL,
+                process_group=0,  # Ctrl-C is for the engine, which ends us, also before main()
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             )
         self.connection = Connection(ours.detach())

@@ -86,7 +86,6 @@ def end_with_parent(parent: int) -> None:
 def main() -> None:
     """Take the socket, the file of the recipe and the engine's process from the command line."""
     descriptor, recipe, parent = (int(argument) for argument in sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which ends us
     end_with_parent(parent)
     torch.set_num_threads(1)
     keep_freed_memory()

@@ -21,7 +21,7 @@ from fedgrain.heads.ps_softmax import PSSoftmax
 from fedgrain.heads.softmax_descendant import SoftmaxDescendant
 from fedgrain.heads.softmax_margin import SoftmaxMargin
 from fedgrain.heads.supervision import SUPERVISIONS, Supervised, supervise
-from fedgrain.plugins import load_callable
+from fedgrain.plugins import call_own
 from fedgrain.taxonomy.tree import Taxonomy
 
 HEADS: dict[str, type[Head]] = {
@@ -69,7 +69,7 @@ def build_head(name: str, taxonomy: Taxonomy) -> Head:
             f"there is no head {name!r}; choose one of {', '.join(HEADS)}, or name your own "
             "as module:callable"
         )
-    head = load_callable(name, "head", HeadError)(taxonomy)
+    head = call_own(name, "head", HeadError, taxonomy, called_with="the taxonomy")
     if not isinstance(head, Head):
         raise HeadError(f"head {name!r} made a {type(head).__name__}, not a fedgrain.heads.Head")
     return head

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedgrain.experiment.folder import RunFolder, read_json
+from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.results import Results, run_folders
 from fedgrain.experiment.study import safe_name
 from fedgrain.report.pictures import new_figure, plain_axes, write_picture
@@ -117,7 +117,7 @@ def draw_depths(folder: str | Path, results: Results, dataset: str, path_stem: P
     for alpha, axes in zip(study.alphas, panels, strict=True):
         for number, method in enumerate(study.methods):
             found = [
-                read_json(place.result)["accuracy_per_depth"]
+                place.read_result()["accuracy_per_depth"]
                 for place in _finished(folder, results, dataset, method, alpha)
             ]
             found = [depths for depths in found if depths]

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedgrain.errors import RunError
 from fedgrain.experiment.config import Config, read_config
-from fedgrain.experiment.folder import RunFolder, read_json
+from fedgrain.experiment.folder import RunFolder
 from fedgrain.files import read_text
 from fedgrain.report.inspection import Inspection, worst
 from fedgrain.report.page import (
@@ -32,7 +32,7 @@ def run_page(folder: Path, *, images: bool) -> Page:
             f"{folder}: the run is not finished; go on with: "
             + shlex.join(["fedgrain", "run", str(place.config), "--out", str(folder)])
         )
-    config, result = read_config(place.config).complete(), read_json(place.result)
+    config, result = read_config(place.config).complete(), place.read_result()
     name = place.path.resolve().name
     look = look_closely(place, name, {knowledge_name(config): config}, images=images)
     blocks = [training_block(place)]

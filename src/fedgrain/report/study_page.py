@@ -40,9 +40,9 @@ def study_page(folder: Path, *, images: bool) -> Page:
     rates = place.rates()
     planned = plan_runs(results.study, rates)
     values = {
-        run.name: read_json(result)
+        run.name: found.read_result()
         for run in planned
-        if (result := RunFolder(place.runs / run.name).result).exists()
+        if (found := RunFolder(place.runs / run.name)).result.exists()
     }
     look, looked_at = _closest(results, place, rates, images)
     blocks = [_over_alpha_block(results), _training_block(results, place, rates)]

@@ -39,7 +39,11 @@ def read_csv(path: str | Path, *, dag: bool = False) -> Taxonomy:
     """Read a tree from a CSV file; with ``dag`` nodes may have several parents (see from_dag)."""
     table = _read_table(path)
     if dag:
-        return from_dag(table.edges, table.names, where=table.where)
+        try:
+            return from_dag(table.edges, table.names, where=table.where)
+        except TaxonomyError as error:
+            where = "" if str(path) in str(error) else f"{path}: "  # of a line, it is there already
+            raise TaxonomyError(f"{where}{error}") from None
     return Taxonomy.from_edges(table.edges, table.names, root=table.root, where=table.where)
 
 

@@ -55,6 +55,10 @@ class Deployment:
             raise DeploymentError(
                 f"count rounding is {self.count_rounding}, but must be at least 1"
             )
+        if not 1 <= self.port <= 65535:
+            raise DeploymentError(f"port {self.port} must lie between 1 and 65535")
+        if self.wait_seconds < 0:
+            raise DeploymentError(f"wait seconds is {self.wait_seconds}, but must be at least 0")
         if not re.fullmatch(r"[A-Za-z0-9.:-]+", self.host):
             raise DeploymentError(f"host {self.host!r} is neither a name nor an address")
 
