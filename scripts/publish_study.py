@@ -138,7 +138,7 @@ def ranking(folder: Path, results: Results) -> str:
         for path in (folder / "runs").glob("*/result.json")
     })  # fmt: skip
     rows = []
-    for dataset, alpha in product(study.datasets, study.alphas):
+    for dataset, alpha in product(study.datasets, sorted(study.alphas, reverse=True)):
         found = {
             method: estimate
             for method in study.methods
