@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fedgrain.experiment.config import read_config
 from fedgrain.experiment.folder import read_json
 from fedgrain.experiment.intervals import Estimate
 from fedgrain.experiment.results import Results, collect, paper_figures
@@ -177,17 +178,19 @@ def runs(folder: Path, results: Results) -> str:
         if not path.exists():
             continue
         values = read_json(path)
-        config = planned.config
-        capped = values["rounds"] >= config.rounds
-        rate = f"{config.lr:g}"
-        length = f"{values['rounds']}{' (cap)' if capped else ''}"
+        config = read_config(path.with_name("config.toml"))  # its caps may be smaller than planned
+        rate, length = f"{config.lr:g}", _length(values["rounds"], config.rounds)
         if config.algorithm == "fedbdft":
             rate += f", branches {config.branch_lr:g}"
-            length += f" + {values['cycles']} cycles"
+            length += f" + {_length(values['cycles'], config.cycles)} cycles"
         scores = [f"{values[name]:.3f}" for name in ("hf", "hr", "hp", "accuracy")]
         rows.append([f"`{planned.name}`", rate, length, f"{values['validation_hf']:.3f}", *scores])
     names = ["run", "lr", "rounds", "validation HF", "HF", "HR", "HP", "leaf accuracy"]
     return markdown(names, rows)
+
+
+def _length(reached: int, cap: int) -> str:
+    return f"{reached}" + " (cap)" * (reached >= cap)
 
 
 def search(folder: Path) -> str:

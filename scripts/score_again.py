@@ -4,7 +4,8 @@
 
 Needs the weights and the data. Writes `rescored.json` into the published copy: for each run the
 mean test scores by each prediction rule, and of the likeliest leaf with depths counted on H.
-Runs that are in it already are not scored again. `scripts/publish_study.py` makes the table.
+Runs that are in it already are not scored again, unless they went on since.
+`scripts/publish_study.py` makes the table.
 """
 
 from __future__ import annotations
@@ -71,8 +72,12 @@ def main() -> int:
     args = parser.parse_args()
     path = args.target / "rescored.json"
     known = read_json(path) if path.exists() else {}
-    runs = sorted(place.parent.name for place in (args.target / "runs").glob("*/result.json"))
-    new = [name for name in runs if name not in known and "-client" not in name]
+    reached = {
+        place.parent.name: read_json(place)["hf"]
+        for place in sorted((args.target / "runs").glob("*/result.json"))
+        if "-client" not in place.parent.name
+    }
+    new = [n for n, hf in reached.items() if n not in known or known[n]["leaf"]["hf"] != hf]
     data: dict[object, LabelledImages] = {}
     with one_thread():
         for name in tqdm(new, file=sys.stderr):

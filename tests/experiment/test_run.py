@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -131,9 +130,25 @@ def test_more_rounds_go_on_to_the_bits_of_a_longer_run(small, tmp_path, settings
     assert read_config(tmp_path / "grown/config.toml") == long.complete()
     with pytest.raises(RunError, match=rf"other settings: {cap} \(3 and 1\)"):
         run(short, tmp_path / "grown")  # what was done is not undone
-    if cap == "cycles":
-        with pytest.raises(RunError, match=r"other settings: rounds \(2 and 4\)"):
-            run(replace(long, rounds=4), tmp_path / "grown")  # the branches came after them
+
+
+def test_a_longer_first_stage_lets_the_branches_begin_again(small, tmp_path) -> None:
+    short, long = (small(algorithm="fedbdft", rounds=n, cycles=n) for n in (1, 2))
+    run(short, tmp_path / "grown")
+    grown, whole = run(long, tmp_path / "grown"), run(long, tmp_path / "whole")
+    assert {**grown.values, "seconds": 0} == {**whole.values, "seconds": 0}
+    one, other = (tmp_path / f / "best.safetensors" for f in ("whole", "grown"))
+    assert one.read_bytes() == other.read_bytes()
+    assert len((tmp_path / "grown/metrics.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_run_that_ended_before_its_cap_is_finished_under_a_larger_one(small, tmp_path) -> None:
+    patient = {"patience": 1, "min_delta": 0.9}  # no round is better by so much
+    ended = run(small(rounds=5, **patient), tmp_path / "run")
+    assert ended.rounds < 5
+    kept = (tmp_path / "run/result.json").read_bytes()
+    assert run(small(rounds=9, **patient), tmp_path / "run").rounds == ended.rounds
+    assert (tmp_path / "run/result.json").read_bytes() == kept
 
 
 def test_a_damaged_state_is_told(small, tmp_path) -> None:

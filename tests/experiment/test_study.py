@@ -319,11 +319,28 @@ def test_a_finished_study_runs_nothing_and_may_grow(finished, tmp_path):
     assert read_study(folder / "study.toml").seeds == (1, 2)
 
 
+def test_a_study_that_is_allowed_more_rounds_is_one_that_always_was(finished, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "grown")
+    more = replace(SMALL, settings={**SETTINGS, "rounds": 3, "cycles": 2})
+    _, jobs, _ = worked_off(more, folder)
+    assert len(jobs) == 4
+    worked_off(more, tmp_path / "whole")
+    names = sorted(path.parent.name for path in folder.rglob("result.json"))
+    assert len(names) == 4
+    for name in names:
+        one, other = (place / "runs" / name for place in (folder, tmp_path / "whole"))
+        assert (one / "best.safetensors").read_bytes() == (other / "best.safetensors").read_bytes()
+        assert (one / "config.toml").read_text() == (other / "config.toml").read_text()
+        ended = [json.loads((place / "result.json").read_text()) for place in (one, other)]
+        assert {**ended[0], "seconds": 0} == {**ended[1], "seconds": 0}
+    assert worked_off(more, folder)[1] == []
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"seeds": (3,)}, "seeds without 1"),
-        ({"settings": {**SETTINGS, "rounds": 3}}, r"rounds \(2 and 3\)"),
+        ({"settings": {**SETTINGS, "rounds": 1}}, r"rounds \(2 and 1\)"),
         ({"search": True}, "search"),
         ({"method_settings": {"fedbdft": {"branch_lr": 0.3}}}, "fedbdft"),
     ],
@@ -422,7 +439,12 @@ def test_the_search_takes_the_best_mean_validation_hf(tmp_path):
         searched = "fedbdft" if config["algorithm"] == "fedbdft" else config["head"]
         assert all(config[name] == value for name, value in rates[searched].items())
     assert collect(tmp_path / "s").missing == 0
+    shutil.rmtree(tmp_path / "s/search")
     assert worked_off(study, tmp_path / "s")[1] == []  # nothing is searched twice
+    assert json.loads((tmp_path / "s" / "search.json").read_text()) == found
+    longer = replace(study, settings={**study.settings, "rounds": 9})
+    with pytest.raises(StudyError, match=r"rounds \(2 and 9\)"):  # which the search ran as well
+        worked_off(longer, tmp_path / "s")
 
 
 def test_a_candidate_that_diverges_is_out_and_the_search_has_settings_of_its_own(tmp_path):

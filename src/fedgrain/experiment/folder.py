@@ -18,6 +18,7 @@ from fedgrain.files import append_line, read_text, write_text
 
 AGAIN = "copy the folder again, or run it again in a new one"
 ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # what a line of metrics holds
+CAPS = ("rounds", "cycles")  # which a run may be allowed more of
 _SCORE = (float, int, type(None))
 RESULT: dict[str, Any] = {  # what a result holds, whatever the method
     **dict.fromkeys(("hr", "hp", "hf", "accuracy", "validation_hf"), _SCORE),
@@ -67,7 +68,7 @@ class RunFolder:
     def check(self, config: Config) -> None:
         """Refuse a folder that belongs to another config, or to something else.
 
-        A config that only allows more rounds (fedbdft: more cycles) is the same run, gone on with.
+        A config that only allows more rounds or cycles is the same run, gone on with.
         """
         if self.config.exists():
             different = differences(read_config(self.config), config)
@@ -87,26 +88,31 @@ class RunFolder:
 
     def finished(self, config: Config) -> bool:
         """Tell whether the run has ended, and would have under this config."""
-        ended = self.config.exists() and self.result.exists()
-        return ended and not self._asks_for_more(config)
+        return self.config.exists() and self.result.exists() and not self._cut_short(config)
+
+    def _cut_short(self, config: Config) -> bool:
+        """Tell whether it ended at a cap of rounds or cycles that this config raises."""
+        before, ended = read_config(self.config), self.read_result()
+        return any(getattr(config, cap) > getattr(before, cap) == ended[cap] for cap in CAPS)
 
     def _asks_for_more(self, config: Config) -> bool:
         before = read_config(self.config)
-        cap = "cycles" if config.algorithm == "fedbdft" else "rounds"
-        raised: dict[str, Any] = {cap: getattr(config, cap)}
-        return raised[cap] > getattr(before, cap) and not differences(
-            replace(before, **raised), config
-        )
+        caps = {cap: max(getattr(before, cap), getattr(config, cap)) for cap in CAPS}
+        raised = replace(before, **caps)
+        return bool(differences(before, raised)) and not differences(raised, config)
 
     def claim(self, config: Config) -> None:
         """Make the folder this config's; it is so once ``config.toml`` is there.
 
-        Where more rounds are allowed than before, the earlier end is none any more.
+        Where more rounds are allowed than before, the earlier end is none any more. Branches of
+        fedbdft that came after a first stage which the cap cut short begin again.
         """
         if self.config.exists():
             if self._asks_for_more(config):
                 self.result.unlink(missing_ok=True)
                 self.model.unlink(missing_ok=True)
+                if self._first_stage_goes_on(config):
+                    self.state.unlink(missing_ok=True)
                 write_text(self.config, config.toml())
             return
         try:
@@ -115,6 +121,10 @@ class RunFolder:
         except BaseException:
             self.environment.unlink(missing_ok=True)
             raise
+
+    def _first_stage_goes_on(self, config: Config) -> bool:
+        cap, stages = read_config(self.config).rounds, [m["stage"] for m in self.metrics_lines()]
+        return "fedbdft" in stages and config.rounds > cap == stages.count("fedavg")
 
     def metrics_lines(self) -> list[dict[str, Any]]:
         """Return the rounds so far."""

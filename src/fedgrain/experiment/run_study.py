@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fedgrain.errors import DivergedError, FedgrainError, StudyError
-from fedgrain.experiment.folder import RunFolder, exclusive, read_json, write_json
+from fedgrain.experiment.folder import CAPS, RunFolder, exclusive, read_json, write_json
 from fedgrain.experiment.study import MAY_GROW, PlannedRun, Study, plan_runs, read_study, selected
 from fedgrain.experiment.workers import absolute, run_job
 from fedgrain.files import write_text
@@ -102,7 +102,7 @@ def run_study(
 
 
 def check_folder(study: Study, place: StudyFolder) -> None:
-    """Refuse the folder of another study; the grid of the same one may grow."""
+    """Refuse the folder of another study; the same one's grid, rounds and cycles may grow."""
     if not place.study.exists():
         strangers = sorted(p.name for p in place.path.glob("*") if p != place.lock)
         if strangers:
@@ -116,8 +116,11 @@ def check_folder(study: Study, place: StudyFolder) -> None:
         old, new = getattr(before, name), getattr(study, name)
         if name in ("settings", "search_settings", "method_settings"):
             both = sorted({*old, *new})
+            allowed = _caps(study) if name == "settings" else ()
             differing = [
-                f"{n} ({old.get(n)} and {new.get(n)})" for n in both if old.get(n) != new.get(n)
+                f"{n} ({old.get(n)} and {new.get(n)})"
+                for n in both
+                if old.get(n) != new.get(n) and not (n in allowed and new[n] > old[n])
             ]
         elif name in MAY_GROW:
             differing = [f"{name} without {value}" for value in old if value not in new]
@@ -126,8 +129,14 @@ def check_folder(study: Study, place: StudyFolder) -> None:
         if differing:
             raise StudyError(
                 f"{place.path}: the folder holds a study with other settings: "
-                f"{', '.join(differing)}; choose another folder, or only add to the grid"
+                f"{', '.join(differing)}; choose another folder, or only add to the grid, "
+                "the rounds or the cycles"
             )
+
+
+def _caps(study: Study) -> list[str]:
+    """Return the caps that may be raised: not those a search took for its own runs as well."""
+    return [cap for cap in CAPS if not study.search or cap in study.search_settings]
 
 
 def work_off(
@@ -144,6 +153,7 @@ def work_off(
         place = RunFolder(folder / run.name)
         if place.result.exists():
             place.check(run.config)
+        if place.finished(run.config):
             outcome.values[run.name] = place.read_result()
     progress.start(what, len(planned), len(outcome.values))
     names = {run.name for run in planned}

@@ -46,10 +46,11 @@ def search_rates(
             )
             for config in [_config(study, dataset, one, seed, setting, value, rates[dataset])]
         }
+        known = _found_before(before, configs, setting)
         planned = [
             run
             for run in linked({**earlier, **configs})
-            if run.name in configs and not _diverged_before(before, run.config, setting)
+            if run.name in configs and run.name not in known
         ]
         outcome = work_off(planned, place.search_runs, executor, progress, f"search of {setting}")
         everything.values |= outcome.values
@@ -59,8 +60,9 @@ def search_rates(
         if everything.failures:
             return rates, everything
         earlier |= configs
+        known |= {name: values["validation_hf"] for name, values in outcome.values.items()}
         for dataset, one in product(study.datasets, searched):
-            scores = _scores(configs, outcome, dataset, one, setting)
+            scores = _scores(configs, known, dataset, one, setting)
             tables[dataset][one] = _settled(scores, setting, f"{dataset}, {one}")
             start = rates[dataset]["cond-softmax"] if one == "fedbdft" else {}
             rates[dataset][one] = {**start, setting: tables[dataset][one]["best"]}
@@ -68,11 +70,17 @@ def search_rates(
     return rates, everything
 
 
-def _diverged_before(tables: Mapping[str, Any], config: Config, setting: str) -> bool:
-    """Tell whether an earlier search found that this candidate diverges: it would do so again."""
-    table = tables.get(config.dataset, {}).get(_searched(config), {}).get("validation_hf", {})
-    by_seed = table.get(f"{getattr(config, setting):g}", {})
-    return by_seed.get(str(config.seed), 0.0) is None
+def _found_before(
+    tables: Mapping[str, Any], configs: Mapping[str, Config], setting: str
+) -> dict[str, float | None]:
+    """Return what an earlier search in this folder found, by run; None where training diverged."""
+    found = {}
+    for name, config in configs.items():
+        table = tables.get(config.dataset, {}).get(_searched(config), {}).get("validation_hf", {})
+        by_seed = table.get(f"{getattr(config, setting):g}", {})
+        if str(config.seed) in by_seed:
+            found[name] = by_seed[str(config.seed)]
+    return found
 
 
 def _searched(config: Config) -> str:
@@ -97,14 +105,18 @@ def _config(
 
 
 def _scores(
-    configs: Mapping[str, Config], outcome: Outcome, dataset: str, searched: str, setting: str
+    configs: Mapping[str, Config],
+    known: Mapping[str, float | None],
+    dataset: str,
+    searched: str,
+    setting: str,
 ) -> dict[float, dict[str, float | None]]:
     """Return validation HF by candidate, then by seed; None where training diverged."""
     scores: dict[float, dict[str, float | None]] = {}
     for name, config in configs.items():
         if (config.dataset, _searched(config)) == (dataset, searched):
             by_seed = scores.setdefault(getattr(config, setting), {})
-            by_seed[str(config.seed)] = outcome.values.get(name, {}).get("validation_hf")
+            by_seed[str(config.seed)] = known.get(name)
     return scores
 
 

@@ -53,9 +53,11 @@ def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:
     """
     with place.locked():
         place.check(config)
-        if place.state.exists() or not (base.result.exists() and base.state.exists()):
+        if place.finished(config) or not (base.result.exists() and base.state.exists()):
             return
         place.claim(config)
+        if place.state.exists():
+            return
         for source, target in ((base.metrics, place.metrics), (base.state, place.state)):
             with written_whole(target) as aside:
                 shutil.copyfile(source, aside)
