@@ -24,7 +24,7 @@ from publish_study import markdown, out_of_date
 DOCS = Path(__file__).parents[1] / "docs"
 RESULTS = DOCS / "results"
 DATASET = "cifar100"
-BEST = "ps-softmax/projection+average_rounds=10+responsibilities=round+rounds=100"
+BEST = "ps-softmax/projection+average_rounds=10+responsibilities=round"
 COLOURS = {
     "flat-softmax/paper": "#8C8C8C",
     "ps-softmax/paper": "#009E73",
