@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fedgrain.experiment.intervals import estimate
-from fedgrain.experiment.results import collect
+from fedgrain.experiment.results import Results, collect
+from fedgrain.experiment.study import Study
 from fedgrain.report import figures
 from hand_made_study import SCORES, write_study
 
@@ -48,6 +49,28 @@ def test_hf_over_alpha_with_intervals(drawn):
     assert len(axes.containers) == 4
     places = [container[0].get_xdata()[0] for container in axes.containers]
     assert len(set(places)) == 4  # intervals do not cover each other
+
+
+def test_many_methods_at_alphas_in_any_order_are_all_to_be_seen(tmp_path, monkeypatch):
+    variants = [f"flat-softmax/projection+average_rounds={n}+lr=0.05" for n in range(1, 13)]
+    alphas = (0.9, 0.0, 0.6, 0.3)
+    scores = {
+        ("glyphs", method, alpha): {"hf": {47: 0.5 + alpha / 10}}
+        for method in variants
+        for alpha in alphas
+    }
+    study, made, new = Study("many", methods=tuple(variants), alphas=alphas), [], figures.new_figure
+    monkeypatch.setattr(figures, "new_figure", lambda *size: made.append(new(*size)) or made[-1])
+    figures.draw_over_alpha(Results(study, scores, 0), tmp_path / "figure")
+    figure = made[0]
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == len(variants)
+    inside, axes = legend.get_window_extent(), figure.axes[0]
+    assert figure.bbox.y0 <= inside.y0 < inside.y1 <= figure.bbox.y1
+    assert axes.get_tightbbox().x1 <= inside.x0 < inside.x1 <= figure.bbox.x1
+    for container in axes.containers:
+        assert container[0].get_xdata() == pytest.approx(sorted(alphas), abs=figures.WIDEST / 2)
+        assert container[0].get_ydata() == pytest.approx([0.5, 0.53, 0.56, 0.59])
 
 
 def test_training_curves_are_means_over_seeds(drawn):

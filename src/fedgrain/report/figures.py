@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.results import Results, run_folders
@@ -18,7 +19,9 @@ from fedgrain.report.pictures import new_figure, plain_axes, write_picture
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STYLES = ("-", "--", "-.", ":")
-DODGE = 0.008  # of alpha
+DODGE = 0.008  # of alpha, between two methods
+WIDEST = 0.06  # of alpha, all methods together
+MARGIN = 0.1  # inches, beside and above a legend
 
 
 def draw_study(folder: str | Path, results: Results) -> list[Path]:
@@ -57,18 +60,21 @@ def style_of(number: int) -> dict[str, Any]:
 def draw_over_alpha(results: Results, path_stem: Path) -> list[Path]:
     """Draw HF over alpha with intervals per method, a panel per data set."""
     study = results.study
-    figure = new_figure(5.2 * len(study.datasets) + 2.2, 4.0)
+    figure = new_figure(5.2 * len(study.datasets), 4.0)
     panels = figure.subplots(1, len(study.datasets), squeeze=False)[0]
     for dataset, axes in zip(study.datasets, panels, strict=True):
         points = {
             m: [
-                (a, value) for a in study.alphas if (value := results.estimate(dataset, m, a, "hf"))
+                (alpha, value)
+                for alpha in sorted(study.alphas)
+                if (value := results.estimate(dataset, m, alpha, "hf"))
             ]
             for m in study.methods
         }
         finished = [m for m in study.methods if points[m]]
+        step = min(DODGE, WIDEST / len(finished)) if finished else 0.0
         for place, method in enumerate(finished):
-            aside = DODGE * (place - (len(finished) - 1) / 2)  # intervals side by side
+            aside = step * (place - (len(finished) - 1) / 2)  # intervals side by side
             alphas = [alpha + aside for alpha, _ in points[method]]
             means = [value.mean for _, value in points[method]]
             errors = [value.interval or 0.0 for _, value in points[method]]
@@ -85,9 +91,9 @@ def draw_training(
 ) -> list[Path]:
     """Draw validation HF over rounds and cycles: the mean over seeds, a panel per alpha."""
     study = results.study
-    figure = new_figure(4.2 * len(study.alphas) + 2.2, 3.8)
+    figure = new_figure(4.2 * len(study.alphas), 3.8)
     panels = figure.subplots(1, len(study.alphas), squeeze=False, sharey=True)[0]
-    for alpha, axes in zip(study.alphas, panels, strict=True):
+    for alpha, axes in zip(sorted(study.alphas), panels, strict=True):
         for number, method in enumerate(study.methods):
             curves = []
             for place in _finished(folder, results, dataset, method, alpha):
@@ -112,9 +118,9 @@ def draw_training(
 def draw_depths(folder: str | Path, results: Results, dataset: str, path_stem: Path) -> list[Path]:
     """Draw the accuracy at each depth of H: the mean over seeds, a panel per alpha."""
     study = results.study
-    figure = new_figure(4.2 * len(study.alphas) + 2.2, 3.8)
+    figure = new_figure(4.2 * len(study.alphas), 3.8)
     panels = figure.subplots(1, len(study.alphas), squeeze=False, sharey=True)[0]
-    for alpha, axes in zip(study.alphas, panels, strict=True):
+    for alpha, axes in zip(sorted(study.alphas), panels, strict=True):
         for number, method in enumerate(study.methods):
             found = [
                 place.read_result()["accuracy_per_depth"]
@@ -142,7 +148,7 @@ def draw_operating_curves(folder: str | Path, results: Results) -> list[Path]:
 
     alpha, paths = max(results.study.alphas), list[Path]()
     for dataset in results.study.datasets:
-        figure = new_figure(7.0, 4.4)
+        figure = new_figure(4.8, 4.4)
         axes = figure.subplots()
         for number, method in enumerate(results.study.methods):
             places = _finished(folder, results, dataset, method, alpha)
@@ -177,8 +183,8 @@ def _finish(axes: Axes, across: str, up: str) -> None:
     plain_axes(axes)
 
 
-def _with_legend(figure: Any, panels: Sequence[Axes], path_stem: Path) -> list[Path]:
-    """Put one legend to the right of the last panel, and write the picture."""
+def _with_legend(figure: Figure, panels: Sequence[Axes], path_stem: Path) -> list[Path]:
+    """Put one legend to the right of the last panel, as large as it needs; write the picture."""
     entries: dict[str, Any] = {}  # a method may be in one panel alone
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
@@ -187,14 +193,16 @@ def _with_legend(figure: Any, panels: Sequence[Axes], path_stem: Path) -> list[P
         }
     for axes in panels[1:]:
         axes.set_ylabel("")
-    width = figure.get_size_inches()[0]
-    figure.tight_layout(rect=(0, 0, 1 - 2.2 / width, 1))
-    figure.legend(
+    legend = figure.legend(
         list(entries.values()),
         [label.replace("+", "\n+") for label in entries],  # a variant's settings on their own lines
-        loc="center left",
-        bbox_to_anchor=(1 - 2.15 / width, 0.5),
+        loc="center right",
         frameon=False,
         fontsize=9,
     )
+    room = legend.get_window_extent()
+    width, height = figure.get_size_inches()
+    whole = width + room.width / figure.dpi + MARGIN
+    figure.set_size_inches(whole, max(height, room.height / figure.dpi + 2 * MARGIN))
+    figure.tight_layout(rect=(0, 0, width / whole, 1))
     return write_picture(figure, path_stem)
