@@ -167,7 +167,31 @@ def build_net(
             f"there is no net {name!r}; choose one of {', '.join(NETS)}, or name your own "
             "as module:callable"
         )
-    return _users_net(name, num_outputs, generator)
+    own = _users_net(name, num_outputs, generator)
+    if image_shape is not None:
+        _try(name, own, num_outputs, image_shape)
+    return own
+
+
+def _try(name: str, net: nn.Module, num_outputs: int, shape: ImageShape) -> None:
+    """Show a user's net one image, so that one that does not fit is told before any training."""
+    height, width, channels = shape
+    modes = {module: module.training for module in net.modules()}
+    net.eval()
+    try:
+        with torch.no_grad():
+            answer = net(torch.zeros(1, channels, height, width))
+    except Exception as problem:
+        raise NetError(
+            f"net {name!r} fails on an image of {height} x {width} pixels in {channels} channels "
+            f"({type(problem).__name__}: {problem})"
+        ) from problem
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+    if not isinstance(answer, torch.Tensor) or answer.shape != (1, num_outputs):
+        found = list(answer.shape) if isinstance(answer, torch.Tensor) else type(answer).__name__
+        raise NetError(f"net {name!r} answers one image with {found} instead of {[1, num_outputs]}")
 
 
 def check_pair(net_name: str, head_name: str) -> None:

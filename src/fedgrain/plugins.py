@@ -26,6 +26,11 @@ def load_callable(spec: str, kind: str, error: type[FedgrainError]) -> Callable[
         raise error(
             f"{kind} {spec!r}: {problem.filename}, line {problem.lineno}: {problem.msg}"
         ) from None
+    except Exception as problem:
+        raise error(
+            f"{kind} {spec!r}: {module_name!r} fails when it is imported "
+            f"({type(problem).__name__}: {problem})"
+        ) from problem
     found = module
     for part in name.split("."):
         found = getattr(found, part, None)  # type: ignore[assignment]

@@ -84,6 +84,10 @@ def test_without_out_the_folder_is_named_after_the_run(tmp_path, monkeypatch, ca
         (["--net", "squeezenet", "--head", "cond-sigmoid"], "no meaning on squeezenet"),
         (["--server-lr", "0.1"], "server_lr and server_momentum belong to an optimizer"),
         (["--head", "own_parts:few_glyphs"], "it is called with the taxonomy"),
+        (["--net", "own_parts:OneOutput"], "answers one image with [1, 1] instead of [1,"),
+        (["--net", "own_parts:ForLargerImages"], "fails on an image of 32 x 32 pixels in 3 channe"),
+        (["--net", "breaks_on_import:Net"], "fails when it is imported (ZeroDivisionError: "),
+        (["--device", "cpu:x"], "device 'cpu:x' does not exist"),
         (["--knowledge", "tree.csv"], ", a file of yours that ends in .json, or"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -210,5 +214,11 @@ def test_evaluate_repeats_the_scores_of_the_run(run_folder, capsys) -> None:
     assert "split test, rule expected-hf" in capsys.readouterr().out
     assert main(["evaluate", str(run_folder), "--dataset", "own_parts:only_to_test"]) == 0
     assert "8 images of own_parts:only_to_test, split test" in capsys.readouterr().out
+    config = run_folder / "config.toml"
+    kept = config.read_text()
+    config.write_text(kept.replace("# image_size is not set", "image_size = 32"))
+    assert main(["evaluate", str(run_folder), "--dataset", "own_parts:only_to_test"]) == 0
+    config.write_text(kept)
+    capsys.readouterr()
     assert main(["evaluate", str(run_folder), "--split", "winter"]) == 2
     assert "no split 'winter'" in capsys.readouterr().err

@@ -107,7 +107,9 @@ def test_killed_and_started_again_it_ends_with_the_same_table(undisturbed, study
 
 
 def test_ctrl_c_says_how_to_go_on(study_file, tmp_path):
-    process = start(study_file, tmp_path / "s", "--set", "rounds=500", "--set", "patience=500")
+    chosen = ["--only", "*alpha0-*", "--only", "*5*"]
+    options = ["--set", "rounds=500", "--set", "patience=500", *chosen]
+    process = start(study_file, tmp_path / "s", *options)
     deadline = time.monotonic() + 100
     while not list((tmp_path / "s").glob("runs/*/state.safetensors")):
         assert process.poll() is None and time.monotonic() < deadline
@@ -116,7 +118,8 @@ def test_ctrl_c_says_how_to_go_on(study_file, tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"fedgrain study {tmp_path}/s/study.toml --out {tmp_path}/s" in errors
+    again = f"fedgrain study {tmp_path}/s/study.toml --out {tmp_path}/s"
+    assert f"{again} --only '*alpha0-*' --only '*5*' --jobs 2\n" in errors
     assert "Traceback" not in errors
     while any(Path(f"/proc/{number}").exists() for number in family):
         assert time.monotonic() < deadline
@@ -158,6 +161,7 @@ def test_options_go_on_top_of_a_preset(capsys):
         (["demo", "--set", "rounds=many"], "rounds is 'many', but must be a whole number"),
         (["demo", "--alphas", "0.95"], "alpha is 0.95"),
         (["demo", "--jobs", "0"], "--jobs is 0"),
+        (["demo", "--search", "--candidates=-1"], "lr is -1.0, but must lie between"),
         (["not-there.toml"], "there is no such file"),
         (["demo", "--set", "seed=1"], "seed is decided by the grid"),
     ],

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from PIL import Image
 
 import fedgrain
 from fedgrain import Callback, run
 from fedgrain.cli import main
 from fedgrain.errors import ConfigError, DataError, HeadError, KnowledgeError, NetError, RunError
 from fedgrain.experiment.checkpoint import load_progress
-from fedgrain.experiment.config import read_config
+from fedgrain.experiment.config import Config, read_config
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.prepare import prepare
 from own_parts import few_glyphs
@@ -140,6 +141,47 @@ def test_a_longer_first_stage_lets_the_branches_begin_again(small, tmp_path) -> 
     one, other = (tmp_path / f / "best.safetensors" for f in ("whole", "grown"))
     assert one.read_bytes() == other.read_bytes()
     assert len((tmp_path / "grown/metrics.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_damaged_state_costs_no_finished_result(small, tmp_path) -> None:
+    folder = run(small(rounds=1), tmp_path / "run").folder
+    (folder / "state.safetensors").write_bytes(b"\x00" * 100)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(RunError, match=r"state.safetensors: not a whole"):
+        run(small(rounds=2), folder)
+    (folder / "state.safetensors").unlink()
+    with pytest.raises(RunError, match=r"no state.safetensors to go on from; take the rounds"):
+        run(small(rounds=2), folder)
+    assert {p: p.read_bytes() for p in folder.iterdir()} == {
+        path: held for path, held in before.items() if path.name != "state.safetensors"
+    }
+
+
+def test_a_folder_of_a_run_on_other_data_is_refused(tmp_path) -> None:
+    """Also by a finished run, and by one that is to go on."""
+    config = {"dataset": "folder", "image_size": 16, "net": "own_parts:TinyNet", "rounds": 1}
+    config |= {"partition": "manifest", "knowledge": "inferred", "alpha": 0.0, "batch": 4}
+    for name, shades in (("one", (0, 200)), ("two", (90, 140))):
+        place = tmp_path / name
+        place.mkdir()
+        (place / "taxonomy.csv").write_text("parent,child\nall,dark\nall,light\n")
+        lines = ["path,label,client,split"]
+        for number in range(24):
+            label, shade = (("dark", shades[0]), ("light", shades[1]))[number % 2]
+            Image.new("RGB", (16, 16), (shade + number,) * 3).save(place / f"{number}.png")
+            split = "test" if number < 4 else "validation" if number < 8 else "train"
+            lines.append(f"{number}.png,{label},site {number // 2 % 2},{split}")
+        (place / "images.csv").write_text("\n".join(lines) + "\n")
+    run(Config(data_root=str(tmp_path / "one"), **config), tmp_path / "run")
+    before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    for rounds in (1, 2):
+        other = Config(data_root=str(tmp_path / "two"), **{**config, "rounds": rounds})
+        with pytest.raises(RunError, match=r"run: the folder holds a run on other images or label"):
+            run(other, tmp_path / "run")
+    assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    (tmp_path / "one").rename(tmp_path / "moved")  # the same data elsewhere is the same run
+    again = run(Config(data_root=str(tmp_path / "moved"), **config), tmp_path / "run")
+    assert (again.rounds, (tmp_path / "run/result.json").stat().st_size > 0) == (1, True)
 
 
 def test_a_run_that_ended_before_its_cap_is_finished_under_a_larger_one(small, tmp_path) -> None:

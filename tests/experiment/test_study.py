@@ -258,6 +258,11 @@ def test_settings_of_a_method_hold_for_every_supervision_and_share_the_first_sta
         ("alphas = [0.95]", "alpha is 0.95"),
         ("zero_shot = true", "zero-shot is without skew"),
         ("seeds = [", "not TOML"),
+        ("search = true\ncandidates = [-1]", "lr is -1.0, but must lie"),
+        ('methods = ["fedbdft/paper"]\nsearch = true\nbranch_candidates = [nan]', "branch_lr is n"),
+        ("search = true\n[search_settings]\nrounds = 0", "rounds is 0"),
+        ('methods = ["local-only"]\n[settings]\nclients = "x"', "clients is 'x'"),
+        ('methods = ["local-only"]\n[settings]\nclients = -1', "clients is -1"),
     ],
 )
 def test_bad_studies_are_one_sentence(tmp_path, text, words):
@@ -322,8 +327,11 @@ def test_a_finished_study_runs_nothing_and_may_grow(finished, tmp_path):
 def test_a_study_that_is_allowed_more_rounds_is_one_that_always_was(finished, tmp_path):
     folder = shutil.copytree(finished[0], tmp_path / "grown")
     more = replace(SMALL, settings={**SETTINGS, "rounds": 3, "cycles": 2})
+    (folder / "study.toml").write_text(more.complete().toml())
+    assert (collect(folder).missing, collect(folder).cut_short) == (0, 4)
     _, jobs, _ = worked_off(more, folder)
     assert len(jobs) == 4
+    assert collect(folder).cut_short == 0
     worked_off(more, tmp_path / "whole")
     names = sorted(path.parent.name for path in folder.rglob("result.json"))
     assert len(names) == 4
@@ -334,6 +342,29 @@ def test_a_study_that_is_allowed_more_rounds_is_one_that_always_was(finished, tm
         ended = [json.loads((place / "result.json").read_text()) for place in (one, other)]
         assert {**ended[0], "seconds": 0} == {**ended[1], "seconds": 0}
     assert worked_off(more, folder)[1] == []
+
+
+def test_a_result_that_cannot_be_gone_on_from_is_kept(finished, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "published")
+    for path in folder.rglob("*.safetensors"):
+        path.unlink()
+    before = {p: p.read_bytes() for p in folder.rglob("*.*") if p.parent.parent.name == "runs"}
+    outcome, *_ = worked_off(replace(SMALL, settings={**SETTINGS, "rounds": 3}), folder)
+    assert len(outcome.failures) == 4
+    assert all("no state.safetensors to go on from" in told for told in outcome.failures.values())
+    after = {p: p.read_bytes() for p in before}
+    assert after == before
+
+
+@pytest.mark.parametrize("damaged", ["{}", '{"rates": {"glyphs": 3}, "tables": {}}'])
+def test_a_damaged_search_is_told(tmp_path, damaged):
+    study = replace(SMALL, search=True)
+    (tmp_path / "study.toml").write_text(study.complete().toml())
+    (tmp_path / "search.json").write_text(damaged)
+    with pytest.raises(StudyError, match=r"search.json: rates is missing or damaged; remove"):
+        collect(tmp_path)
+    with pytest.raises(StudyError, match=r"search.json: rates is missing or damaged; remove"):
+        worked_off(study, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -443,7 +474,7 @@ def test_the_search_takes_the_best_mean_validation_hf(tmp_path):
     assert worked_off(study, tmp_path / "s")[1] == []  # nothing is searched twice
     assert json.loads((tmp_path / "s" / "search.json").read_text()) == found
     longer = replace(study, settings={**study.settings, "rounds": 9})
-    with pytest.raises(StudyError, match=r"rounds \(2 and 9\)"):  # which the search ran as well
+    with pytest.raises(StudyError, match=r"rounds \(2 and 9, which the search had as well"):
         worked_off(longer, tmp_path / "s")
 
 
@@ -470,10 +501,8 @@ def test_a_candidate_that_diverges_is_out_and_the_search_has_settings_of_its_own
 
 
 def test_the_search_for_imagenet_uses_its_own_sample_and_all_classes():
-    from fedgrain.experiment.search import _config
-
     study = preset("paper-zero-shot", ["imagenet"])
-    config = _config(study, "imagenet", "flat-softmax", 43, "lr", 0.1, {})
+    config = study.search_config("imagenet", "flat-softmax", 43, "lr", 0.1, {})
     assert (config.sample_seed, config.zero_shot, config.alpha, config.lr) == (42, False, 0.0, 0.1)
 
 

@@ -178,11 +178,11 @@ def init(args: argparse.Namespace) -> None:
         args.strategy,
         privacy,
     )
-    config = write_deployment(wanted, config, args.taxonomy)
     told: dict[str, Any] = {"folder": str(args.folder.absolute()), "sites": args.sites}
     if privacy is not None:
         releases = config.rounds + (config.cycles if config.algorithm == "fedbdft" else 0)
         told["privacy"] = privacy.report(dict.fromkeys(args.sites, releases))
+    write_deployment(wanted, config, args.taxonomy)
     if args.json:
         print_json(told)
         return

@@ -89,7 +89,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     """Print the scores."""
     from dataclasses import replace
 
-    from fedgrain.experiment.config import read_config
+    from fedgrain.experiment.config import PLACES, read_config
     from fedgrain.experiment.evaluate import evaluate
     from fedgrain.experiment.prepare import load_images
     from fedgrain.experiment.run import one_thread
@@ -98,7 +98,9 @@ def run_evaluate(args: argparse.Namespace) -> None:
     model = load(args.folder)
     config = read_config(args.folder / "config.toml")
     if args.dataset:
-        config = replace(config, dataset=args.dataset, data_root=None, manifest=None, taxonomy=None)
+        reading = ("image_size", "images_per_class", "sample_seed", "max_unreadable")
+        others: dict[str, Any] = dict.fromkeys((*PLACES, *reading))  # of its own data set
+        config = replace(config, dataset=args.dataset, **others)
     if args.data_root:
         config = replace(config, data_root=args.data_root)
     if config.dataset in ("imagenet", "folder") and config.image_size is None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from fedgrain.cli.arguments import add_json, add_track, print_json
 
+MOST_SEEDS = 10_000  # in one range
+
 if TYPE_CHECKING:
     from fedgrain.experiment.results import Results
     from fedgrain.experiment.study import Study
@@ -91,7 +93,12 @@ def _ints(text: str) -> tuple[int, ...]:
     for word in _words(text):
         first, _, last = word.partition("-")
         try:
-            numbers += range(int(first), int(last or first) + 1)
+            wanted = range(int(first), int(last or first) + 1)
+            if len(wanted) > MOST_SEEDS:
+                raise argparse.ArgumentTypeError(
+                    f"{word} are {len(wanted)} numbers; at most {MOST_SEEDS} can be given"
+                )
+            numbers += wanted
         except ValueError:
             raise argparse.ArgumentTypeError(
                 f"{text!r} is not a list of whole numbers, as 47,48 or 47-56"
@@ -157,8 +164,10 @@ def run(args: argparse.Namespace) -> None:
             outcome = run_study(study, folder, executor, bar, tracking, args.only)
     except KeyboardInterrupt:
         bar.close()
-        again = shlex.join(["fedgrain", "study", str(folder / "study.toml"), "--out", str(folder)])
-        print(f"\nstopped; go on from the last whole rounds with: {again}", file=sys.stderr)
+        print(
+            f"\nstopped; go on from the last whole rounds with: {_again(args, folder)}",
+            file=sys.stderr,
+        )
         raise
     finally:
         bar.close()
@@ -168,6 +177,17 @@ def run(args: argparse.Namespace) -> None:
             print(f"fedgrain: failed: {name}: {problem}", file=sys.stderr)
         print(f"fedgrain: {len(outcome.failures)} runs failed", file=sys.stderr)
         sys.exit(1)
+
+
+def _again(args: argparse.Namespace, folder: Path) -> str:
+    """Return the command that goes on with what this one was asked to do."""
+    words = ["fedgrain", "study", str(folder / "study.toml"), "--out", str(folder)]
+    for pattern in args.only:
+        words += ["--only", pattern]
+    for option in ("jobs", "dask", "track"):
+        value = getattr(args, option)
+        words += [] if value is None else [f"--{option}", str(value)]
+    return shlex.join(words)
 
 
 def _list(study: Study, only: list[str], as_json: bool) -> None:
@@ -197,13 +217,19 @@ def _report(folder: Path, as_json: bool) -> None:
     pictures = draw(folder, results)
     if as_json:
         content = json.loads(format_tables(tables, "json"))
-        shown = {"sentence": sentence(results), "figures": [str(path) for path in pictures]}
-        print_json({"study": results.study.name, **content, **shown, "missing": results.missing})
+        shown: dict[str, Any] = {
+            "sentence": sentence(results),
+            "figures": [str(path) for path in pictures],
+        }
+        shown |= {"missing": results.missing, "cut_short": results.cut_short}
+        print_json({"study": results.study.name, **content, **shown})
         return
     print(format_tables(tables, "text"))
     print(sentence(results))
+    for left in results.left():
+        print(left)
     if results.missing:
-        print(f"{results.missing} cells of the grid have no result yet; no operating curve before")
+        print("no operating curve before every cell has one")
     for path in pictures:
         if path.suffix == ".png":
             print(f"figure: {path}")

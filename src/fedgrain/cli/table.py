@@ -62,5 +62,5 @@ def run(args: argparse.Namespace) -> None:
     if args.figures:
         for path in draw(args.folder, results):
             print(f"wrote {path}", file=sys.stderr)
-    if results.missing:
-        print(f"{results.missing} cells of the grid have no result yet", file=sys.stderr)
+    for left in results.left():
+        print(left, file=sys.stderr)

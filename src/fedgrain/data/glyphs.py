@@ -103,6 +103,8 @@ def load_glyphs(*, train: int = 5_000, test: int = 1_000, seed: int = 0) -> Labe
     """
     if train < 1 or test < 0:
         raise DataError(f"glyphs needs at least one training image, not {train} (and {test} test)")
+    if seed < 0:
+        raise DataError(f"glyphs needs a seed of at least 0, not {seed}")
     taxonomy = glyph_taxonomy()
     leaves = taxonomy.leaves
     order = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,7 @@ class Normalisation:
         return np.asarray(images.astype(np.float32) * scale - shift, np.float32)
 
 
+LOOKED_AT = 64  # images that a fingerprint covers: a data set may be larger than memory
 UNKNOWN_STATISTICS = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))  # method, section 10
 
 
@@ -105,6 +107,17 @@ class LabelledImages:
         """Number of images per split."""
         counts = np.bincount(self.splits, minlength=len(self.split_names))
         return {name: int(count) for name, count in zip(self.split_names, counts, strict=True)}
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this data from other: tree, labels, splits, clients, some of the images."""
+        found = hashlib.sha256(self.taxonomy.content_hash.encode())
+        found.update(repr((self.images.shape, self.split_names, self.client_names)).encode())
+        for numbers in (self.labels, self.splits, self.clients):
+            found.update(b"" if numbers is None else np.ascontiguousarray(numbers).tobytes())
+        for number in np.linspace(0, len(self) - 1, min(len(self), LOOKED_AT), dtype=np.int64):
+            found.update(np.ascontiguousarray(self.images[number]).tobytes())
+        return found.hexdigest()
 
     def split_indices(self, split: str) -> NDArray[np.int64]:
         """Return the numbers of a split's images, ascending."""

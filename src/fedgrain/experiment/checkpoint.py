@@ -98,6 +98,8 @@ def read_tensors(path: Path) -> tuple[State, dict[str, str]]:
         raise RunError(f"{path}: not a whole safetensors file ({error})") from None
     except FileNotFoundError:
         raise RunError(f"{path}: there is no such file; copy the run folder again") from None
+    except OSError as error:  # safetensors tells no name
+        raise RunError(f"{path}: cannot be read ({error})") from None
 
 
 def _put(tensors: dict[str, Tensor], prefix: str, state: State) -> None:

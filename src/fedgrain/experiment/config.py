@@ -27,6 +27,7 @@ HEADS = (
 SUPERVISIONS = ("paper", "marginal", "projection")
 KNOWLEDGE = ("relational", "hidden-leaves", "known-paths", "inferred")
 PARTITIONS = ("iid", "dirichlet", "manifest")
+PLACES = ("data_root", "manifest", "taxonomy")  # where files lie; what is in them decides
 OWN_TREE_MAX_CHILDREN = 10  # of a user's tree, where it is to be coarsened
 
 
@@ -264,7 +265,7 @@ def setting_of(text: str) -> tuple[str, Any]:
 def differences(one: Config, two: Config) -> list[str]:
     """Name the settings in which two configs differ, with both values; places of files aside."""
     mine, other = one.complete().settings(), two.complete().settings()
-    deciding = [name for name in mine if name not in ("data_root", "manifest", "taxonomy")]
+    deciding = [name for name in mine if name not in PLACES]
     return [f"{n} ({mine[n]} and {other[n]})" for n in deciding if mine[n] != other[n]]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedgrain.errors import RunError
-from fedgrain.experiment.config import Config, differences, read_config
+from fedgrain.experiment.config import PLACES, Config, differences, read_config
 from fedgrain.files import append_line, read_text, write_text
 
 AGAIN = "copy the folder again, or run it again in a new one"
@@ -86,12 +86,32 @@ class RunFolder:
                 "choose a new folder"
             )
 
+    def check_data(self, fingerprint: str) -> None:
+        """Refuse a folder whose run has seen other data; one of an older version does not tell."""
+        before = self.data_seen()
+        if before is not None and before != fingerprint:
+            raise RunError(
+                f"{self.path}: the folder holds a run on other images or labels than the data set "
+                "has now; choose another folder, or give it the same data"
+            )
+
+    def data_seen(self) -> str | None:
+        """Return the fingerprint of the data its run was made with."""
+        return read_json(self.environment).get("data") if self.environment.exists() else None
+
+    def same_places(self, config: Config) -> bool:
+        """Tell whether the data is looked for where the run in this folder found it."""
+        before = read_config(self.config)
+        return all(getattr(before, name) == getattr(config, name) for name in PLACES)
+
     def finished(self, config: Config) -> bool:
         """Tell whether the run has ended, and would have under this config."""
-        return self.config.exists() and self.result.exists() and not self._cut_short(config)
+        return self.config.exists() and self.result.exists() and not self.cut_short(config)
 
-    def _cut_short(self, config: Config) -> bool:
+    def cut_short(self, config: Config) -> bool:
         """Tell whether it ended at a cap of rounds or cycles that this config raises."""
+        if not (self.config.exists() and self.result.exists()):
+            return False
         before, ended = read_config(self.config), self.read_result()
         return any(getattr(config, cap) > getattr(before, cap) == ended[cap] for cap in CAPS)
 
@@ -101,14 +121,19 @@ class RunFolder:
         raised = replace(before, **caps)
         return bool(differences(before, raised)) and not differences(raised, config)
 
-    def claim(self, config: Config) -> None:
-        """Make the folder this config's; it is so once ``config.toml`` is there.
+    def claim(self, config: Config, data: str | None = None) -> None:
+        """Make the folder this config's, on data of a fingerprint, once ``config.toml`` is there.
 
         Where more rounds are allowed than before, the earlier end is none any more. Branches of
         fedbdft that came after a first stage which the cap cut short begin again.
         """
         if self.config.exists():
             if self._asks_for_more(config):
+                if self.result.exists() and not self.state.exists():
+                    raise RunError(
+                        f"{self.path}: the run ended at a cap, and there is no {self.state.name} "
+                        "to go on from; take the rounds and cycles it had, or a new folder"
+                    )
                 self.result.unlink(missing_ok=True)
                 self.model.unlink(missing_ok=True)
                 if self._first_stage_goes_on(config):
@@ -116,7 +141,7 @@ class RunFolder:
                 write_text(self.config, config.toml())
             return
         try:
-            write_json(self.environment, environment())
+            write_json(self.environment, {**environment(), "data": data})
             write_text(self.config, config.toml())
         except BaseException:
             self.environment.unlink(missing_ok=True)

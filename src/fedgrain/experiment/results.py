@@ -30,6 +30,19 @@ class Results:
     study: Study
     scores: Mapping[Key, Mapping[str, Mapping[int, float]]]
     missing: int  # cells of the grid without a result
+    cut_short: int = 0  # runs that ended at a smaller cap than the study has now
+
+    def left(self) -> list[str]:
+        """Say what of the study is still to be run; nothing where all is."""
+        told = []
+        if self.missing:
+            told.append(f"{self.missing} cells of the grid have no result yet")
+        if self.cut_short:
+            told.append(
+                f"{self.cut_short} runs ended at an earlier, smaller cap of rounds or cycles; "
+                "the study goes on with them when it is run again"
+            )
+        return told
 
     @property
     def metrics(self) -> dict[str, str]:
@@ -64,7 +77,7 @@ def collect(folder: str | Path) -> Results:
     rates = place.rates() if study.search else {}
     metrics = ZERO_SHOT_METRICS if study.zero_shot else SKEW_METRICS
     scores: dict[Key, dict[str, dict[int, float]]] = {}
-    missing = 0
+    missing, cut_short = 0, set[str]()
     for dataset, method, alpha, seed in product(
         study.datasets, study.methods, study.alphas, study.seeds
     ):
@@ -74,11 +87,12 @@ def collect(folder: str | Path) -> Results:
         if len(values) < len(found):
             missing += 1
             continue
+        cut_short |= {n for n, c in names.items() if RunFolder(place.runs / n).cut_short(c)}
         for metric in metrics:
             by_seed = scores.setdefault((dataset, method, alpha), {}).setdefault(metric, {})
             if all(one.get(metric) is not None for one in values):
                 by_seed[seed] = fmean(one[metric] for one in values)
-    return Results(study, scores, missing)
+    return Results(study, scores, missing, len(cut_short))
 
 
 def run_folders(

@@ -75,9 +75,16 @@ def run(
     with place.locked() if place else nullcontext(), one_thread():
         if place:
             place.check(config)
-            if place.finished(config):
+            if place.finished(config) and place.same_places(config):
                 return Result(place.read_result(), load(place.path), place.path)
         prepared = prepare(config)
+        fingerprint = prepared.data.fingerprint
+        if place:
+            place.check_data(fingerprint)
+            if place.finished(config):
+                return Result(place.read_result(), load(place.path), place.path)
+            if place.result.exists() and place.state.exists():
+                load_progress(place.state)  # a damaged one is told before the result is given up
         processes, device = number_of_workers(workers, prepared), device_named(device)
         if processes > 1:
             prepared = prepared.with_images(shared(prepared.data.images))
@@ -86,7 +93,7 @@ def run(
             _ = workshop.branch_nets  # a net that cannot be decoupled is refused now, not later
         with disk_space(place):
             if place:
-                place.claim(config)
+                place.claim(config, fingerprint)
             with engine_of(workshop, processes, config.client_time_limit) as engine:
                 progress = train_rounds(prepared, workshop, engine, place, callbacks)
             state = best_state(progress)
@@ -160,8 +167,8 @@ def device_named(wanted: str) -> str:
     there = torch.cuda.is_available()
     if wanted == "auto":
         return "cuda" if there else "cpu"
-    kind = wanted.partition(":")[0]
-    if kind not in ("cpu", "cuda"):
+    kind, _, number = wanted.partition(":")
+    if kind not in ("cpu", "cuda") or not (number.isdecimal() or kind == wanted):
         raise ConfigError(f"device {wanted!r} does not exist; choose cpu, cuda or auto")
     if kind == "cuda" and not there:
         raise ConfigError("device cuda was asked for, but torch finds none; choose cpu or auto")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from fedgrain.errors import DivergedError, FedgrainError, StudyError
 from fedgrain.experiment.folder import CAPS, RunFolder, exclusive, read_json, write_json
@@ -17,6 +17,7 @@ from fedgrain.files import write_text
 if TYPE_CHECKING:
     from fedgrain.experiment.tracking import Tracking
 
+SEARCHED = ", which the search had as well and cannot change after it"
 Rates = dict[str, dict[str, dict[str, float]]]  # data set -> head or fedbdft -> setting -> value
 
 
@@ -36,7 +37,21 @@ class StudyFolder:
         """Return the learning rates that were found, none without a search."""
         if not self.search.exists():
             return {}
-        found: Rates = read_json(self.search)["rates"]
+        return cast(Rates, self.read_search()["rates"])
+
+    def read_search(self) -> dict[str, Any]:
+        """Read what a search found."""
+        found = read_json(self.search)
+        for part in ("rates", "tables"):
+            by_dataset = found.get(part)
+            if not isinstance(by_dataset, dict) or not all(
+                isinstance(of_head, dict)
+                for by_head in by_dataset.values()
+                for of_head in (by_head.values() if isinstance(by_head, dict) else [None])
+            ):
+                raise StudyError(
+                    f"{self.search}: {part} is missing or damaged; remove the file to search again"
+                )
         return found
 
 
@@ -116,11 +131,12 @@ def check_folder(study: Study, place: StudyFolder) -> None:
         old, new = getattr(before, name), getattr(study, name)
         if name in ("settings", "search_settings", "method_settings"):
             both = sorted({*old, *new})
-            allowed = _caps(study) if name == "settings" else ()
+            grown = {n for n in CAPS if name == "settings" and new[n] > old[n]}
+            searched = grown.difference(study.search_settings) if study.search else set()
             differing = [
-                f"{n} ({old.get(n)} and {new.get(n)})"
+                f"{n} ({old.get(n)} and {new.get(n)}{SEARCHED if n in searched else ''})"
                 for n in both
-                if old.get(n) != new.get(n) and not (n in allowed and new[n] > old[n])
+                if old.get(n) != new.get(n) and n not in grown - searched
             ]
         elif name in MAY_GROW:
             differing = [f"{name} without {value}" for value in old if value not in new]
@@ -129,14 +145,9 @@ def check_folder(study: Study, place: StudyFolder) -> None:
         if differing:
             raise StudyError(
                 f"{place.path}: the folder holds a study with other settings: "
-                f"{', '.join(differing)}; choose another folder, or only add to the grid, "
-                "the rounds or the cycles"
+                f"{', '.join(differing)}; choose another folder: only the grid, the rounds and "
+                "the cycles may grow"
             )
-
-
-def _caps(study: Study) -> list[str]:
-    """Return the caps that may be raised: not those a search took for its own runs as well."""
-    return [cap for cap in CAPS if not study.search or cap in study.search_settings]
 
 
 def work_off(

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import replace
 from itertools import product
 from statistics import fmean
 from typing import Any
 
 from fedgrain.errors import StudyError
 from fedgrain.experiment.config import Config
-from fedgrain.experiment.folder import read_json, write_json
+from fedgrain.experiment.folder import write_json
 from fedgrain.experiment.methods import parse_method
 from fedgrain.experiment.run_study import Outcome, Progress, Rates, StudyFolder, work_off
 from fedgrain.experiment.study import Study, linked, run_name
-
-IMAGENET_SAMPLE = 42  # seed of the images for the search
 
 
 def search_rates(
@@ -36,7 +33,7 @@ def search_rates(
     stages = [("lr", study.candidates, heads)]
     if any(method.algorithm == "fedbdft" for method in methods):
         stages.append(("branch_lr", study.branch_candidates, ["fedbdft"]))
-    before = read_json(place.search)["tables"] if place.search.exists() else {}
+    before = place.read_search()["tables"] if place.search.exists() else {}
     everything, earlier = Outcome(), dict[str, Config]()
     for setting, candidates, searched in stages:
         configs = {
@@ -44,7 +41,7 @@ def search_rates(
             for dataset, one, value, seed in product(
                 study.datasets, searched, candidates, study.search_seeds
             )
-            for config in [_config(study, dataset, one, seed, setting, value, rates[dataset])]
+            for config in [study.search_config(dataset, one, seed, setting, value, rates[dataset])]
         }
         known = _found_before(before, configs, setting)
         planned = [
@@ -85,23 +82,6 @@ def _found_before(
 
 def _searched(config: Config) -> str:
     return "fedbdft" if config.algorithm == "fedbdft" else config.head
-
-
-def _config(
-    study: Study,
-    dataset: str,
-    searched: str,
-    seed: int,
-    setting: str,
-    value: float,
-    rates: Mapping[str, Mapping[str, float]],
-) -> Config:
-    """Return the run of one candidate: alpha 0, and all classes seen."""
-    settings = {**study.settings, **study.search_settings}
-    plain = replace(study, zero_shot=False, settings=settings)
-    start = rates["cond-softmax"] if searched == "fedbdft" else {}
-    config = plain.configs(dataset, f"{searched}/paper", 0.0, seed, {**start, setting: value})[0]
-    return replace(config, sample_seed=IMAGENET_SAMPLE) if dataset == "imagenet" else config
 
 
 def _scores(

@@ -21,6 +21,7 @@ from fedgrain.experiment.config import Config, toml_value
 from fedgrain.experiment.methods import GRID, Method, parse_method
 from fedgrain.files import read_text
 
+IMAGENET_SAMPLE = 42  # seed of the images for the search
 MAY_GROW = ("datasets", "methods", "alphas", "seeds")
 
 
@@ -65,6 +66,13 @@ class Study:
             raise StudyError("zero-shot is without skew: set alphas to 0")
         for dataset, method, alpha in product(self.datasets, self.methods, self.alphas):
             self.configs(dataset, method, alpha, self.seeds[0])  # refuse bad ones before any run
+        if self.search:
+            seed = self.search_seeds[0]
+            for dataset, searched in product(self.datasets, sorted(compared)):
+                setting = "branch_lr" if searched == "fedbdft" else "lr"
+                tried = self.branch_candidates if searched == "fedbdft" else self.candidates
+                for value in tried:
+                    self.search_config(dataset, searched, seed, setting, value, {})
 
     def configs(
         self,
@@ -80,11 +88,28 @@ class Study:
             raise StudyError("local-only needs a number of clients; partition manifest has its own")
         own = self.method_settings.get(parsed.searched_as, {})
         common = {**self.settings, **own, **(rates or {}), "dataset": dataset, "seed": seed}
-        clients = self.settings.get("clients", Config.clients)
+        clients = Config(alpha=0.0, clients=self.settings.get("clients", Config.clients)).clients
         return [
             Config(**{**common, **one, "zero_shot": self.zero_shot}).complete()
             for one in parsed.settings(alpha, clients)
         ]
+
+    def search_config(
+        self,
+        dataset: str,
+        searched: str,
+        seed: int,
+        setting: str,
+        value: float,
+        rates: Mapping[str, Mapping[str, float]],
+    ) -> Config:
+        """Return the run of one candidate of the search: alpha 0, and all classes seen."""
+        settings = {**self.settings, **self.search_settings}
+        plain = replace(self, search=False, zero_shot=False, settings=settings)
+        start = rates.get("cond-softmax", {}) if searched == "fedbdft" else {}
+        given = {**start, setting: value}
+        config = plain.configs(dataset, f"{searched}/paper", 0.0, seed, given)[0]
+        return replace(config, sample_seed=IMAGENET_SAMPLE) if dataset == "imagenet" else config
 
     def complete(self) -> Study:
         """Return the study with every default of a run's settings written out."""

@@ -35,7 +35,11 @@ def sentence(results: Results) -> str:
         most = max(both, key=lost.__getitem__)
         if most != best:
             text += (
-                f"; from alpha {low:g} to {high:g} it loses {lost[best]:.3f}, "
-                f"{most} loses {lost[most]:.3f}"
+                f"; from alpha {low:g} to {high:g} it {_changes(lost[best])}, "
+                f"{most} {_changes(lost[most])}"
             )
     return text + "."
+
+
+def _changes(lost: float) -> str:
+    return f"loses {lost:.3f}" if lost >= 0 else f"gains {-lost:.3f}"

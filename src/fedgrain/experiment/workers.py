@@ -55,7 +55,7 @@ def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:
         place.check(config)
         if place.finished(config) or not (base.result.exists() and base.state.exists()):
             return
-        place.claim(config)
+        place.claim(config, base.data_seen())
         if place.state.exists():
             return
         for source, target in ((base.metrics, place.metrics), (base.state, place.state)):

@@ -20,6 +20,7 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
 EXPERTISES = ("random", "coherent")
+LARGEST = 100_000_000  # clients times leaves that are held in memory
 TOLERANCE = 1e-9  # of alpha and of the number of leaves (method, section 5)
 SEEDS_PER_CLIENT = 2  # fields of expertise
 SHARPNESS = 16.0  # a leaf is drawn with weight W ** SHARPNESS to the nearest seed
@@ -49,6 +50,11 @@ def draw_known_leaves(
     rest by Wu-Palmer relatedness to the nearest of them.
     """
     count = leaves_to_know(alpha, clients, len(taxonomy.leaves))
+    if clients * len(taxonomy.leaves) > LARGEST:
+        raise KnowledgeError(
+            f"{clients} clients times {len(taxonomy.leaves)} leaves are more than {LARGEST:,} "
+            "answers to who knows what; take fewer clients"
+        )
     if seed < 0:
         raise KnowledgeError(f"the seed is {seed}; use a whole number from 0 up")
     if expertise == "random":

@@ -49,9 +49,7 @@ def study_page(folder: Path, *, images: bool) -> Page:
     if look.knowledge:
         blocks.append(knowledge_block(look.knowledge))
     first = next((RunFolder(place.runs / name) for name in values), None)
-    notes = [*look.notes]
-    if results.missing:
-        notes.insert(0, f"{results.missing} cells of the grid have no result yet.")
+    notes = [*(f"{left}." for left in results.left()), *look.notes]
     return Page(
         title=results.study.name,
         kind="study",

@@ -112,6 +112,10 @@ def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) 
         write_text(aside / "COMMANDS.md", commands(wanted, real=tree is not None))
         aside.rename(wanted.folder)
         return app.config
+    except OSError as error:
+        if str(error.filename).startswith(str(aside)):  # a name nobody has given
+            error.filename = str(wanted.folder)
+        raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -71,7 +71,13 @@ class Privacy:
         from dp_accounting import get_epsilon_gaussian
 
         ratio = self.noise_multiplier / 2  # of the noise to the sensitivity
-        return float(get_epsilon_gaussian(ratio / math.sqrt(releases), self.delta))
+        try:
+            return float(get_epsilon_gaussian(ratio / math.sqrt(releases), self.delta))
+        except (RuntimeError, ArithmeticError):  # no root is found for next to no noise
+            raise DeploymentError(
+                f"dp noise multiplier {self.noise_multiplier:g} is too small for an epsilon to be "
+                "found; give a larger one"
+            ) from None
 
     def report(self, releases: Mapping[str, int]) -> dict[str, Any]:
         """Return what ``result.json`` tells: the cost of the site that sent most."""
