@@ -144,7 +144,7 @@ def lazy_scores(folder: Path) -> Lazy:
         for share in LAZY_SHARES:
             variant = method + (ending.format(share=share) if share else "")
             (run,) = run_folders(
-                folder, study.datasets[0], variant, study.alphas[0], study.seeds[0]
+                folder, study, study.datasets[0], variant, study.alphas[0], study.seeds[0]
             )
             if run.result.exists():
                 values = read_json(run.result)
@@ -191,7 +191,12 @@ def tried_table() -> str:
         rows.append([name, *(f"{score:.3f}" for score in scores)])
     # The kept option ran longer: its best validation HF by then is known, its test scores are not.
     (kept,) = run_folders(
-        RESULTS / DATASET, DATASET, "flat-softmax/projection+responsibilities=round", 0.9, 47
+        RESULTS / DATASET,
+        collect(RESULTS / DATASET).study,
+        DATASET,
+        "flat-softmax/projection+responsibilities=round",
+        0.9,
+        47,
     )
     best = max(line["validation_hf"] for line in kept.metrics_lines()[:TRIED_ROUNDS])
     rows.append(["`--responsibilities round` alone", f"{best:.3f}", "", ""])

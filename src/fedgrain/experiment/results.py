@@ -96,11 +96,10 @@ def collect(folder: str | Path) -> Results:
 
 
 def run_folders(
-    folder: str | Path, dataset: str, method: str, alpha: float, seed: int
+    folder: str | Path, study: Study, dataset: str, method: str, alpha: float, seed: int
 ) -> list[RunFolder]:
     """Return the run folders of one cell of a study."""
     place = StudyFolder(folder)
-    study = read_study(place.study)
     names = cell_runs(study, dataset, method, alpha, seed, place.rates())
     return [RunFolder(place.runs / name) for name in names]
 

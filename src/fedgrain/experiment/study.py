@@ -86,13 +86,18 @@ class Study:
         parsed = parse_method(method) if isinstance(method, str) else method
         if parsed.bound == "local-only" and self.settings.get("partition") == "manifest":
             raise StudyError("local-only needs a number of clients; partition manifest has its own")
-        own = self.method_settings.get(parsed.searched_as, {})
-        common = {**self.settings, **own, **(rates or {}), "dataset": dataset, "seed": seed}
-        clients = Config(alpha=0.0, clients=self.settings.get("clients", Config.clients)).clients
-        return [
-            Config(**{**common, **one, "zero_shot": self.zero_shot}).complete()
-            for one in parsed.settings(alpha, clients)
-        ]
+        given = {**self.settings, "zero_shot": self.zero_shot}
+        return self._configs(
+            given, parsed, alpha, {**(rates or {}), "dataset": dataset, "seed": seed}
+        )
+
+    def _configs(
+        self, given: Mapping[str, Any], method: Method, alpha: float, on_top: Mapping[str, Any]
+    ) -> list[Config]:
+        """Return the runs of a method: a study's settings, those of the method, others on top."""
+        common = {**given, **self.method_settings.get(method.searched_as, {}), **on_top}
+        clients = Config(alpha=0.0, clients=given.get("clients", Config.clients)).clients
+        return [Config(**{**common, **one}).complete() for one in method.settings(alpha, clients)]
 
     def search_config(
         self,
@@ -104,11 +109,10 @@ class Study:
         rates: Mapping[str, Mapping[str, float]],
     ) -> Config:
         """Return the run of one candidate of the search: alpha 0, and all classes seen."""
-        settings = {**self.settings, **self.search_settings}
-        plain = replace(self, search=False, zero_shot=False, settings=settings)
+        given = {**self.settings, **self.search_settings, "zero_shot": False}
         start = rates.get("cond-softmax", {}) if searched == "fedbdft" else {}
-        given = {**start, setting: value}
-        config = plain.configs(dataset, f"{searched}/paper", 0.0, seed, given)[0]
+        on_top = {**start, setting: value, "dataset": dataset, "seed": seed}
+        (config,) = self._configs(given, parse_method(f"{searched}/paper"), 0.0, on_top)
         return replace(config, sample_seed=IMAGENET_SAMPLE) if dataset == "imagenet" else config
 
     def complete(self) -> Study:

@@ -190,7 +190,7 @@ def hierarchy_table(folder: str | Path, results: Results) -> Table:
     rows = []
     for dataset in study.datasets:
         cells = ((m, a, s) for m in study.methods for a in study.alphas for s in study.seeds)
-        places = (place for cell in cells for place in run_folders(folder, dataset, *cell))
+        places = (place for cell in cells for place in run_folders(folder, study, dataset, *cell))
         finished = next((place for place in places if place.model.exists()), None)
         if finished is None:
             continue

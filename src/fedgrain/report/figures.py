@@ -173,7 +173,7 @@ def _finished(
     return [
         place
         for seed in results.study.seeds
-        for place in run_folders(folder, dataset, method, alpha, seed)
+        for place in run_folders(folder, results.study, dataset, method, alpha, seed)
         if place.result.exists()
     ]
 
