@@ -123,6 +123,7 @@ def number(outputs): return outputs
 def test_the_users_net(tmp_path, monkeypatch):
     (tmp_path / "my_nets.py").write_text(MODULE + "def nothing():\n    return None\n")
     (tmp_path / "bad_nets.py").write_text("def (:\n")
+    (tmp_path / "breaking_nets.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     before = torch.random.get_rng_state()
     net = build_net("my_nets:Mine", 4, generator=generator(3))
@@ -137,6 +138,7 @@ def test_the_users_net(tmp_path, monkeypatch):
         "my_nets:none": "no callable 'none'",
         "my_nets:nothing": "it is called with the number of outputs",
         "bad_nets:Mine": r"bad_nets.py, line 1: ",
+        "breaking_nets:Mine": r"fails when it is imported \(ZeroDivisionError: division by zero\)",
         "cnn": "no net 'cnn'; choose one of cnn-32, cnn-64, squeezenet",
     }.items():
         with pytest.raises(NetError, match=message):

@@ -86,7 +86,6 @@ def test_without_out_the_folder_is_named_after_the_run(tmp_path, monkeypatch, ca
         (["--head", "own_parts:few_glyphs"], "it is called with the taxonomy"),
         (["--net", "own_parts:OneOutput"], "answers one image with [1, 1] instead of [1,"),
         (["--net", "own_parts:ForLargerImages"], "fails on an image of 32 x 32 pixels in 3 channe"),
-        (["--net", "breaks_on_import:Net"], "fails when it is imported (ZeroDivisionError: "),
         (["--device", "cpu:x"], "device 'cpu:x' does not exist"),
         (["--knowledge", "tree.csv"], ", a file of yours that ends in .json, or"),
     ],

@@ -21,6 +21,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STYLES = ("-", "--", "-.", ":")
 DODGE = 0.008  # of alpha, between two methods
 WIDEST = 0.06  # of alpha, all methods together
+WIDTH = 2000.0  # pixels at most: a picture for a page, and a small file
 MARGIN = 0.1  # inches, beside and above a legend
 
 
@@ -205,4 +206,4 @@ def _with_legend(figure: Figure, panels: Sequence[Axes], path_stem: Path) -> lis
     whole = width + room.width / figure.dpi + MARGIN
     figure.set_size_inches(whole, max(height, room.height / figure.dpi + 2 * MARGIN))
     figure.tight_layout(rect=(0, 0, width / whole, 1))
-    return write_picture(figure, path_stem)
+    return write_picture(figure, path_stem, min(150.0, WIDTH / whole))
