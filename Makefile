@@ -16,7 +16,7 @@ demo: .venv/.ready
 
 # One worker more than there are cores: tests that wait for Flower or a browser leave one free.
 test: .venv/.ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$($(BIN)/python -c 'from fedgrain.cores import available_cores as n; print(n() + 1)')
 
 lint: .venv/.ready
 	$(BIN)/ruff check

@@ -91,8 +91,10 @@ def verdicts(folder: Path, results: Results) -> str:
         difference = found.mean - mean
         inside = abs(difference) <= interval
         verdict = "reproduced" if inside else "differs"
-        found_out = depth_convention(difference, coarse, mean, interval)
-        why = "" if inside else reasons.get(f"{method}@{alpha:g}", found_out)
+        why = ""
+        if not inside:
+            found_out = depth_convention(difference, coarse, mean, interval)
+            why = reasons.get(f"{method}@{alpha:g}", found_out)
         also = "" if coarse is None else f"{coarse:.3f}"
         if coarse is not None and abs(coarse - mean) <= interval:
             also += ", inside"

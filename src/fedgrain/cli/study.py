@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from fedgrain.cli.arguments import add_json, add_track, print_json
 
-MOST_SEEDS = 10_000  # in one range
-
 if TYPE_CHECKING:
     from fedgrain.experiment.results import Results
     from fedgrain.experiment.study import Study
+
+MOST_SEEDS = 10_000  # in one range
 
 
 def add_to(commands: Any) -> None:
