@@ -118,10 +118,15 @@ class Alpha(Mine):
 def headless(outputs): return nn.Linear(3, outputs)
 def number(outputs): return outputs
 """
+OF_NO_USE = """
+def nothing(): return None
+def raising(outputs):
+    raise KeyError("depth")
+"""
 
 
 def test_the_users_net(tmp_path, monkeypatch):
-    (tmp_path / "my_nets.py").write_text(MODULE + "def nothing():\n    return None\n")
+    (tmp_path / "my_nets.py").write_text(MODULE + OF_NO_USE)
     (tmp_path / "bad_nets.py").write_text("def (:\n")
     (tmp_path / "breaking_nets.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -137,6 +142,7 @@ def test_the_users_net(tmp_path, monkeypatch):
         "my_nets:Alpha": "AlphaDropout would draw",
         "my_nets:none": "no callable 'none'",
         "my_nets:nothing": "it is called with the number of outputs",
+        "my_nets:raising": r"is called \(KeyError: 'depth'; \S+my_nets.py, line \d+\)",
         "bad_nets:Mine": r"bad_nets.py, line 1: ",
         "breaking_nets:Mine": r"fails when it is imported \(ZeroDivisionError: division by zero\)",
         "cnn": "no net 'cnn'; choose one of cnn-32, cnn-64, squeezenet",

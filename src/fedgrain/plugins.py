@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fedgrain.errors import FedgrainError
@@ -48,4 +50,20 @@ def call_own(
         inspect.signature(own).bind(*arguments)
     except TypeError as problem:
         raise error(f"{kind} {spec!r}: {problem}; it is called with {called_with}") from None
-    return own(*arguments)
+    with told_of(spec, kind, error):
+        return own(*arguments)
+
+
+@contextmanager
+def told_of(spec: str, kind: str, error: type[FedgrainError]) -> Iterator[None]:
+    """Turn what the user's code raises into one sentence with its place; ours pass as they are."""
+    try:
+        yield
+    except FedgrainError:
+        raise
+    except Exception as problem:
+        place = traceback.extract_tb(problem.__traceback__)[-1]
+        raise error(
+            f"{kind} {spec!r} fails when it is called ({type(problem).__name__}: {problem}; "
+            f"{place.filename}, line {place.lineno})"
+        ) from problem

@@ -64,3 +64,13 @@ def test_what_is_missing_is_said(tmp_path, capsys):
     assert main(["report", str(tmp_path / "nowhere")]) == 2
     assert "neither a run nor a study" in capsys.readouterr().err
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_images_that_stayed_at_their_sites_are_not_asked_for(folder, tmp_path, capsys):
+    copy = shutil.copytree(folder, tmp_path / "run")
+    told = (copy / "config.toml").read_text("utf-8")
+    told = told.replace("reported_runs:hostile_glyphs", "folder")
+    (copy / "config.toml").write_text(told, "utf-8")
+    assert main(["report", str(copy), "--out", str(tmp_path / "page.html")]) == 0
+    out = capsys.readouterr().out
+    assert "No closer look at the model of run: its images stayed at their sites." in out

@@ -18,6 +18,9 @@ def mine(count=2, root=None):
 def wrong():
     return 5
 
+def raising():
+    return 1 / 0
+
 constant = 7
 """
 
@@ -39,6 +42,7 @@ def test_a_function_of_the_users(module):
     [
         ("cifar", "there is no data set 'cifar'; choose one of glyphs, cifar100"),
         ("my_own_data:wrong", "returned int instead of LabelledImages"),
+        ("my_own_data:raising", r"ZeroDivisionError: division by zero; \S+my_own_data.py, line 16"),
         ("my_own_data:constant", "has no callable|is not a function"),
         ("my_own_data:nothing", "nothing"),
         ("no_such_module:x", "no_such_module"),

@@ -144,6 +144,20 @@ def test_a_file_that_is_not_a_dag_is_named(tmp_path):
         read_csv(path, dag=True)
 
 
+def test_the_root_row_of_a_dag(tmp_path):
+    path = tmp_path / "tree.csv"
+    path.write_text("parent,child,name\n,r,all\nr,a,\nr,b,\na,b,\n")
+    assert read_csv(path, dag=True).names == ("all", "a", "b")
+    path.write_text("parent,child\n,r\n")
+    assert read_csv(path, dag=True).ids == read_csv(path).ids == ("r",)
+    path.write_text("parent,child\n,a\nr,a\n")
+    with pytest.raises(TaxonomyError, match=r"tree.csv: 'a' hangs from 'r', but is said to be the"):
+        read_csv(path, dag=True)
+    path.write_text("parent,child\n,s\nr,a\n")
+    with pytest.raises(TaxonomyError, match=r"tree.csv: the graph has 2 roots \('r', 's'\)"):
+        read_csv(path, dag=True)
+
+
 def test_from_dag_refuses_what_is_not_a_dag():
     with pytest.raises(TaxonomyError, match="cycle through or above 'b'"):
         from_dag([("r", "b"), ("b", "c"), ("c", "b"), ("c", "x")])

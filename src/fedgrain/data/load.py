@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fedgrain.data.images import LabelledImages
 from fedgrain.data.places import Layout
 from fedgrain.data.tiny_imagenet import load_tiny_imagenet
 from fedgrain.errors import DataError
-from fedgrain.plugins import load_callable
+from fedgrain.plugins import load_callable, told_of
 
 LOADERS: dict[str, Callable[..., LabelledImages]] = {
     "glyphs": load_glyphs,
@@ -49,7 +50,8 @@ def load_dataset(name: str, *, root: str | Path | None = None, **options: Any) -
     except TypeError as error:
         accepted = ", ".join(inspect.signature(loader).parameters) or "none"
         raise DataError(f"{name}: {error}; its options are: {accepted}") from None
-    data = loader(**given)
+    with told_of(name, "data set", DataError) if ":" in name else nullcontext():
+        data = loader(**given)
     if not isinstance(data, LabelledImages):
         raise DataError(f"{name} returned {type(data).__name__} instead of LabelledImages")
     return data

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedgrain.errors import FedgrainError
+from fedgrain.errors import FedgrainError, ReportError
 from fedgrain.experiment.config import Config, read_config
 from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.prepare import load_images
@@ -96,6 +96,8 @@ def look_closely(
     try:
         model = load(place.path)
         config = read_config(place.config).complete()
+        if config.dataset == "folder" and config.data_root is None:  # trained across real sites
+            raise ReportError("its images stayed at their sites")
         data = load_images(config)
         sites = sites_of(config, data, model.taxonomy)
         look.inspection = inspect(model, config, data, images=images)

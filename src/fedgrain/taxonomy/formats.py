@@ -40,7 +40,7 @@ def read_csv(path: str | Path, *, dag: bool = False) -> Taxonomy:
     table = _read_table(path)
     if dag:
         try:
-            return from_dag(table.edges, table.names, where=table.where)
+            return from_dag(table.edges, table.names, root=table.root, where=table.where)
         except TaxonomyError as error:
             where = "" if str(path) in str(error) else f"{path}: "  # of a line, it is there already
             raise TaxonomyError(f"{where}{error}") from None
@@ -196,12 +196,14 @@ def from_dag(
     edges: Iterable[tuple[str, str]],
     names: dict[str, str] | None = None,
     *,
+    root: str | None = None,
     where: Sequence[str] | None = None,
 ) -> Taxonomy:
     """Turn a directed acyclic graph (several parents) into a tree by the path rule of section 2.
 
     The classes are the nodes without children, in the order they first appear; a node's parents
-    rank in the order of their edges. Single-child nodes stay.
+    rank in the order of their edges. Single-child nodes stay. ``root`` is refused where it is not
+    the one node without parents.
     """
     listed = list(edges)
     parents_of: dict[str, list[str]] = {}
@@ -212,7 +214,13 @@ def from_dag(
             raise TaxonomyError(f"{place}: duplicate edge from {parent!r} to {child!r}; remove it")
         above.append(parent)
     inner = dict.fromkeys(parent for parent, _ in listed)
-    tops = [node for node in inner if node not in parents_of]
+    if root in parents_of:
+        raise TaxonomyError(
+            f"{root!r} hangs from {parents_of[root][0]!r}, but is said to be the root elsewhere; "
+            "drop one of the two"
+        )
+    named = inner if root is None else {**inner, root: None}
+    tops = [node for node in named if node not in parents_of]
     _refuse_cycle(parents_of)
     if len(tops) != 1:
         raise TaxonomyError(
@@ -220,9 +228,8 @@ def from_dag(
             "hang all but one of them from a parent"
         )
     classes = [child for child in parents_of if child not in inner]
-    return Taxonomy.from_edges(
-        tree_edges(choose_parents(parents_of, classes, tops[0]), classes), names
-    )
+    kept = tree_edges(choose_parents(parents_of, classes, tops[0]), classes)
+    return Taxonomy.from_edges(kept, names, root=tops[0])
 
 
 def _refuse_cycle(parents_of: dict[str, list[str]]) -> None:
