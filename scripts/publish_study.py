@@ -6,7 +6,8 @@
 
 The copy is a study folder as well: `fedgrain table` and `fedgrain report --no-images` read it.
 ``reasons.toml`` in it, written by hand, says why a figure differs from the paper's;
-``rescored.json``, by `scripts/score_again.py`, holds what its models score by other rules.
+``rescored.json``, by `scripts/score_again.py`, holds what its models score by other rules,
+``trees.json``, by `scripts/score_on_trees.py`, what they score on other class hierarchies.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from fedgrain.experiment.table_formats import format_tables
 from fedgrain.experiment.tables import score_tables
 from fedgrain.files import write_text
 from fedgrain.report.figures import draw_study
+from fedgrain.report.run_page import method_of
 
 KEPT = ("config.toml", "result.json", "metrics.jsonl", "environment.json")
 
@@ -62,6 +64,8 @@ def fragments(folder: Path) -> dict[str, str]:
         tables["search.md"] = search(folder)
     if (folder / "rescored.json").exists():
         tables["rescored.md"] = rescored(folder, results)
+    if (folder / "trees.json").exists():
+        tables["trees.md"] = trees(folder)
     return {name: text.rstrip("\n") + "\n" for name, text in tables.items()}
 
 
@@ -176,6 +180,24 @@ def rescored(folder: Path, results: Results) -> str:
     columns = list(scores[shown[0]])
     rows = [[f"`{name}`", *(_three(scores[name][column]) for column in columns)] for name in shown]
     return markdown(["run; HF (HR, HP)", *columns], rows)
+
+
+def trees(folder: Path) -> str:
+    """Return a line per reading of the class hierarchy: HF of the same predictions on it."""
+    scores = read_json(folder / "trees.json")
+    names, papers = [], []
+    for name in scores:
+        config = read_config(folder / "runs" / name / "config.toml").complete()
+        cell = (config.dataset, method_of(config), config.alpha)
+        mean, interval = paper_figures(config.zero_shot)[cell]["hf"]
+        names.append(f"{cell[1]}, alpha {config.alpha:g}")
+        papers.append(f"{mean:.3f} ± {interval:.3f}")
+    readings = next(iter(scores.values()))
+    rows = [
+        [reading, f"{of['depth']}", *(f"{scores[name][reading]['hf']:.3f}" for name in scores)]
+        for reading, of in readings.items()
+    ]
+    return markdown(["scored on", "depth", *names], [*rows, ["**the paper**", "", *papers]])
 
 
 def _three(values: Mapping[str, float]) -> str:

@@ -56,7 +56,7 @@ def federation(
         Client(
             f"site {number}",
             part(labels[number], starts[number]),
-            masks[number],
+            masks[number][None],
             None
             if client_validation is None
             else part(client_validation[number], 600 + 100 * number),

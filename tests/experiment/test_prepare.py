@@ -43,7 +43,7 @@ def test_clients_write_the_deepest_node_they_know(small) -> None:
         for image, label in zip(client.train.indices[:20], client.train.labels[:20], strict=True):
             leaf = federation.taxonomy.index(data.taxonomy.ids[data.labels[image]])
             path = federation.taxonomy.path(leaf)
-            known = [node for node in path if client.known[node]]
+            known = [node for node in path if client.knows[node]]
             assert label == known[-1] == written.of_nodes[number, leaf]
 
 
@@ -97,8 +97,8 @@ def test_inferred_knowledge_of_a_manifest(small) -> None:
         assert np.array_equal(client.train.labels, data.labels[client.train.indices])
         leaf_counts = np.bincount(client.train.labels, minlength=len(data.taxonomy))
         leaves = data.taxonomy.leaves
-        assert np.array_equal(client.known[leaves], leaf_counts[leaves] >= 2)
-    assert federation.clients[2].known.sum() == 1  # nothing but the root
+        assert np.array_equal(client.knows[leaves], leaf_counts[leaves] >= 2)
+    assert federation.clients[2].knows.sum() == 1  # nothing but the root
     assert sorted(federation.validation.indices.tolist()) == list(range(40))
 
 
@@ -114,7 +114,7 @@ def test_a_knowledge_file_is_read_by_the_names_of_the_manifest(small, tmp_path) 
         federation = prepare(small(knowledge=str(file), **settings)).federation
     for client in federation.clients:  # real labels, whatever the file says
         assert np.array_equal(client.train.labels, manifest_like().labels[client.train.indices])
-    found = {client.name: int(client.known.sum()) for client in federation.clients}
+    found = {client.name: int(client.knows.sum()) for client in federation.clients}
     assert found == {name: 1 + len(nodes) for name, nodes in knows.items()}
     entries[0]["name"] = "bonn"
     file.write_text(json.dumps({"clients": entries}))

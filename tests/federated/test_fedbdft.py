@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from fedgrain.errors import DivergedError, FederationError
-from fedgrain.federated import EarlyStopping, LocalSettings, Plan, fedbdft
+from fedgrain.federated import Client, EarlyStopping, LocalSettings, Plan, fedbdft
 from fedgrain.federated.averaging import State
 from fedgrain.federated.client import Update
 from fedgrain.federated.fedbdft import FedBdftState
+from fedgrain.heads import TOGETHER
 from small_federation import NODE, Recording, engine, federation, known
 
 ROOT, A, B = NODE["r"], NODE["a"], NODE["b"]
@@ -207,9 +208,34 @@ def test_projection_in_the_branches_and_paper_before() -> None:
     for stage, branches in (("paper", "projection"), ("projection", "paper")):
         trainer = engine(sites, PLAN, supervision=stage, branch_supervision=branches, laziness=0.1)
         sizes[branches] = [trainer.samples(client, A) for client in (0, 1)]
-        assert (trainer.workshop.supervised(0).projection is not None) == (stage == "projection")
+        assert bool(trainer.workshop.supervised(0).projections) == (stage == "projection")
         assert trainer.children_with_data(A) == (3 if branches == "projection" else 2)
     assert sizes == {"projection": [3, 2], "paper": [1, 2]}
+
+
+def test_two_labellers_of_one_site_are_read_each_by_their_own_knowledge() -> None:
+    """One knows a1: their a means a2 or a3. The other knows nothing below a: theirs says nothing.
+
+    Read as one labeller, who knows a1, both would say "not a1".
+    """
+    labels, who = ["a1", "a", "a", "b"], np.array([0, 0, 1, 1])
+    knowledge = np.stack([known("a", "a1", "b"), known("a", "b")])
+    sites = federation([labels])
+    site = sites.clients[0]
+    train = replace(site.train, labellers=who)
+    sites = replace(sites, clients=(replace(site, train=train, known=knowledge),))
+    trainer = engine(sites, PLAN, supervision="projection", branch_supervision="projection")
+    data = trainer.workshop.branch_data(0, A)
+    assert data.indices.tolist() == [0, 1]
+    assert data.targets.tolist() == [[0, 0], [TOGETHER, 0]]
+    assert trainer.children_with_data(A) == 3
+    assert trainer.workshop.whole_data(0).targets.tolist() == [
+        [NODE[label], labeller] for label, labeller in zip(labels, who, strict=True)
+    ]
+    _, report = fedbdft.apply(start(trainer), PLAN, trainer)
+    assert report.faults == []
+    paper = engine(sites, PLAN)
+    assert paper.workshop.whole_data(0).targets.tolist() == [NODE[label] for label in labels]
 
 
 def test_another_head_has_no_branches() -> None:
@@ -236,6 +262,18 @@ def test_clients_validate_by_projection_and_cutting_back() -> None:
     root_for_root = 1.0
     expected = [1.0, 2 / 3, 1.0, root_for_root, 0.5, 0.0]
     assert trainer.validate({}) == pytest.approx(np.mean(expected))
+
+
+def test_a_site_validates_by_what_the_labeller_of_an_image_knows() -> None:
+    knowledge = np.stack([known("a", "a1", "a2", "a3"), known("a")])
+    sites = federation([["a1", "a"]], client_validation=[["a1", "a1"]])
+    site, who = sites.clients[0], np.array([0, 1])
+    own = Client("both", replace(site.train, labellers=who), knowledge,
+                 replace(site.validation, labellers=who))  # fmt: skip
+    trainer = engine(replace(sites, clients=(own,)), PLAN)
+    trainer.workshop.predict_leaves = lambda weights, indices: np.full(2, NODE["a2"])
+    # a2 for a1: 1/2; projected to a, for a1: 2*1/(2+1)
+    assert trainer.validate({}) == pytest.approx((1 / 2 + 2 / 3) / 2)
 
 
 def test_the_accuracy_of_a_branch_is_over_truths_below_it() -> None:

@@ -115,7 +115,7 @@ def test_full_knowledge_is_leaf_cross_entropy(name, tree, seed):
 def test_the_possible_labels_of_a_client_sum_to_one(name, tree, seed):
     head = build_head(name, tree)
     supervised = supervise(head, "projection", known=random_knowledge(tree, seed))
-    possible = (~supervised.projection.empty).nonzero()[:, 0]
+    possible = (~supervised.projections[0].empty).nonzero()[:, 0]
     logits = logits_for(head, 1, seed).expand(len(possible), -1)
     total = (-supervised.sample_losses(logits, possible)).exp().sum()
     assert total.item() == pytest.approx(1.0, abs=1e-9)
@@ -153,6 +153,40 @@ def test_cond_softmax_is_the_sum_of_its_branches(tree, seed, laziness):
         lazy = laziness if supervision == "projection" else 0.0
         supervised = supervise(head, supervision, known=known, laziness=lazy)
         torch.testing.assert_close(quiet_losses(supervised, logits, labels), total)
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.2]))
+def test_each_of_several_labellers_is_read_by_their_own_knowledge(name, tree, seed, laziness):
+    masks = np.stack([random_knowledge(tree, seed + labeller) for labeller in range(3)])
+    head = build_head(name, tree)
+    labels = torch.arange(len(tree)).repeat(2)
+    labellers = torch.from_numpy(np.random.default_rng(seed).integers(0, 3, len(labels)))
+    logits = logits_for(head, len(labels), seed).requires_grad_()
+    together = supervise(head, "projection", known=masks, laziness=laziness)
+    both = torch.stack([labels, labellers], 1)
+    losses = quiet_losses(together, logits, both)
+    for row, (label, labeller) in enumerate(both.tolist()):
+        alone = supervise(head, "projection", known=masks[labeller], laziness=laziness)
+        one = logits[row : row + 1]
+        expected = quiet_losses(alone, one, torch.tensor([label]))
+        torch.testing.assert_close(losses[row], expected[0])
+        if name != "cond-softmax":
+            shares = together.responsibilities(logits, both)[row]
+            expected = alone.responsibilities(one, torch.tensor([label]))
+            torch.testing.assert_close(shares, expected[0])
+    assert torch.equal(together.loss(logits, both), losses.mean())
+    if name == "cond-softmax":
+        total = torch.zeros(len(labels), dtype=torch.float64)
+        for branch in tree.internal.tolist():
+            rows, targets = branch_dataset(tree, labels, branch, "projection", masks, labellers)
+            unknown = unknown_children(tree, branch, masks)[labellers[rows]]
+            of_branch = logits[rows][:, tree.children(branch) - 1]
+            total[rows] += branch_losses(of_branch, targets, unknown, laziness)
+        torch.testing.assert_close(losses, total)
+        total.sum().backward()
+        assert logits.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("name", PROJECTING)

@@ -110,11 +110,13 @@ class LabelledImages:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this data from other: tree, labels, splits, clients, some of the images."""
+        """What tells this data from other: tree, labels and whose, splits, some of the images."""
         found = hashlib.sha256(self.taxonomy.content_hash.encode())
         found.update(repr((self.images.shape, self.split_names, self.client_names)).encode())
-        for numbers in (self.labels, self.splits, self.clients):
+        for numbers in (self.labels, self.splits, self.clients, self.annotators):
             found.update(b"" if numbers is None else np.ascontiguousarray(numbers).tobytes())
+        if self.annotators is not None:
+            found.update(repr(self.annotator_names).encode())
         for number in np.linspace(0, len(self) - 1, min(len(self), LOOKED_AT), dtype=np.int64):
             found.update(np.ascontiguousarray(self.images[number]).tobytes())
         return found.hexdigest()

@@ -19,7 +19,7 @@ def training_sites(config: Config, clients: tuple[Client, ...]) -> tuple[Client,
     if config.pooled:
         images = np.concatenate([client.train.indices for client in clients])
         labels = np.concatenate([client.train.labels for client in clients])
-        known = np.logical_or.reduce([client.known for client in clients])
+        known = np.logical_or.reduce([client.knows for client in clients])[None]
         return (Client("all clients", LabelledPart(images, labels), known),)
     if config.only_client is None:
         return clients

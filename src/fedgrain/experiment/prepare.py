@@ -6,7 +6,6 @@ Split, partition, knowledge and initial weights all derive from the run's seed.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from fedgrain.data import (
 from fedgrain.errors import ConfigError, KnowledgeError
 from fedgrain.experiment.bounds import training_sites
 from fedgrain.experiment.config import Config
+from fedgrain.experiment.labellers import Labellers, in_order_of_manifest, inferred, labellers
 from fedgrain.experiment.zero_shot import hide_unseen, seen_taxonomy
 from fedgrain.federated import (
     Client,
@@ -163,11 +163,13 @@ def client_knowledge(config: Config, data: LabelledImages, parts: list[Indices])
     """Generate, load or infer what the clients know."""
     clients, full = len(parts), data.taxonomy
     if config.knowledge == "inferred":
-        return _inferred(config, data, parts)
+        given = config.partition == "manifest"
+        names = data.client_names if given else numbered_clients(clients)
+        return inferred(data, parts, names, config.min_count)
     if config.knowledge.endswith(".json"):
         knowledge = Knowledge.load(Path(config.knowledge), full)
         if config.partition == "manifest":
-            knowledge = _in_order_of(data.client_names, knowledge, config.knowledge)
+            return in_order_of_manifest(knowledge, data, config.knowledge)
     elif config.knowledge == "relational":
         knowledge = relational_neighbours(
             full, clients, config.alpha, config.seed, graph=config.graph, expertise=config.expertise
@@ -185,20 +187,6 @@ def client_knowledge(config: Config, data: LabelledImages, parts: list[Indices])
     return knowledge
 
 
-def _in_order_of(names: Sequence[str], knowledge: Knowledge, file: str) -> Knowledge:
-    """Return what the manifest's clients know, by their names, whatever else the file holds."""
-    if knowledge.annotators is not None:
-        return knowledge  # refused with its own sentence
-    missing = [name for name in names if name not in knowledge.client_names]
-    if missing:
-        raise KnowledgeError(
-            f"{file}: there is no client {missing[0]!r}, only {', '.join(knowledge.client_names)}; "
-            "give an entry for every client of the manifest"
-        )
-    rows = [knowledge.client_names.index(name) for name in names]
-    return Knowledge(knowledge.taxonomy, knowledge.known[rows], tuple(names))
-
-
 def _users_knowledge(config: Config, full: Taxonomy, clients: int) -> Knowledge:
     """Call the user's generator: (taxonomy, clients, alpha, seed) -> Knowledge."""
     knowledge = call_own(
@@ -208,19 +196,6 @@ def _users_knowledge(config: Config, full: Taxonomy, clients: int) -> Knowledge:
     if not isinstance(knowledge, Knowledge):
         raise ConfigError(f"knowledge {config.knowledge!r} did not return a Knowledge")
     return knowledge
-
-
-def _inferred(config: Config, data: LabelledImages, parts: list[Indices]) -> Knowledge:
-    """Infer what each client knows from its labels; one without images knows the root alone."""
-    labels = np.concatenate([data.labels[part] for part in parts])
-    owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    found = Knowledge.from_labels(data.taxonomy, labels, owners, min_count=config.min_count)
-    known = np.zeros((len(parts), len(data.taxonomy)), dtype=np.bool_)
-    known[:, 0] = True
-    known[np.unique(owners)] = found.known
-    given = config.partition == "manifest"
-    names = data.client_names if given else numbered_clients(len(parts))
-    return Knowledge(data.taxonomy, known, names)
 
 
 def _clients(
@@ -234,19 +209,19 @@ def _clients(
 
     It wrote them where a manifest says whose they are, unless a generator is to say who knows what.
     """
-    known = knowledge.on(taxonomy)
     nodes = data.taxonomy.nearest_in(taxonomy)[data.labels]  # [images]
     real = config.knowledge == "inferred"
     real |= config.knowledge.endswith(".json") and config.partition == "manifest"
     written = None if real else project(taxonomy, knowledge).of_nodes
     names = data.client_names if config.partition == "manifest" else knowledge.client_names
+    people = labellers(knowledge, data, taxonomy)
 
     def labelled(number: int, images: Indices) -> LabelledPart:
         wrote = nodes[images] if written is None else written[number, nodes[images]]
         labels: Indices = wrote.astype(np.int64)
         if config.lazy_labels:
             labels = _written_lazily(config, taxonomy, labels, number)
-        return LabelledPart(images, labels)
+        return people[number].part(data, images, labels)
 
     clients = []
     for number, part in enumerate(parts):
@@ -255,25 +230,29 @@ def _clients(
             own = labelled(number, np.flatnonzero(_validation_owners(data) == number))
         elif config.validation == "clients":
             train, own = _held_out(config, train, number)
-        clients.append(Client(names[number], train, known[number], own))
+        clients.append(Client(names[number], train, people[number].known, own))
     if real:
-        _warn_of_unknown_labels(config, taxonomy, clients)
+        _warn_of_unknown_labels(config, taxonomy, clients, people)
     elif config.dataset == "folder":
         _warn_of_replaced_labels(config, nodes, clients)
     return tuple(clients)
 
 
-def _warn_of_unknown_labels(config: Config, taxonomy: Taxonomy, clients: list[Client]) -> None:
-    """Say where a client wrote what it does not know, by a file of what the clients know."""
+def _warn_of_unknown_labels(
+    config: Config, taxonomy: Taxonomy, clients: list[Client], people: list[Labellers]
+) -> None:
+    """Say where someone wrote what they do not know, by a file of what the clients know."""
     if config.knowledge == "inferred":  # rare labels: min_count says they do not count
         return
     found = []
-    for client in clients:
-        labels, counts = np.unique(client.train.labels, return_counts=True)
+    for client, own in zip(clients, people, strict=True):
+        labels, who = client.train.labels, client.train.labellers
+        wrote = np.stack([np.zeros_like(labels) if who is None else who, labels])
+        pairs, counts = np.unique(wrote, axis=1, return_counts=True)
         found += [
-            f"{client.name} wrote {taxonomy.ids[label]!r} {count} times"
-            for label, count in zip(labels, counts, strict=True)
-            if not client.known[label]
+            f"{own.names[labeller]} wrote {taxonomy.ids[label]!r} {count} times"
+            for (labeller, label), count in zip(pairs.T, counts, strict=True)
+            if not client.known[labeller, label]
         ]
     if found:
         more = f" (and {len(found) - 3} more such labels)" if len(found) > 3 else ""
@@ -331,15 +310,12 @@ def _held_out(config: Config, part: LabelledPart, client: int) -> tuple[Labelled
     counts = np.bincount(part.labels)
     several = np.flatnonzero(counts[part.labels] > 1)
     if not len(several):
-        return part, LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
+        return part, part[np.zeros(len(part), np.bool_)]
     seed = int(numpy_generator(config.seed, "client validation", client).integers(2**63 - 1))
     _, chosen = split_validation(part.labels[several], config.validation_share, seed=seed)
     own = np.zeros(len(part), dtype=np.bool_)
     own[several[chosen]] = True
-    return (
-        LabelledPart(part.indices[~own], part.labels[~own]),
-        LabelledPart(part.indices[own], part.labels[own]),
-    )
+    return part[~own], part[own]
 
 
 def model_of(config: Config, data: LabelledImages) -> Model:

@@ -59,23 +59,46 @@ class LabelledPart:
 
     indices: Indices  # [samples], into the images
     labels: NDArray[np.int64]  # [samples], nodes of H
+    labellers: Indices | None = None  # [samples], whose label it is: a row of what the client knows
 
     def __post_init__(self) -> None:
         if self.indices.shape != self.labels.shape:
             raise FederationError("every image of a client needs one label")
+        if self.labellers is not None and self.labellers.shape != self.labels.shape:
+            raise FederationError("every label of a client needs one labeller, or none has any")
 
     def __len__(self) -> int:
         return len(self.indices)
 
+    def __getitem__(self, chosen: NDArray[np.bool_] | Indices) -> LabelledPart:
+        """Return the samples of a mask, or those with the given numbers."""
+        labellers = None if self.labellers is None else self.labellers[chosen]
+        return LabelledPart(self.indices[chosen], self.labels[chosen], labellers)
+
 
 @dataclass(frozen=True, eq=False)
 class Client:
-    """One site: its images with the labels it wrote, what it knows of H, its own validation."""
+    """One site: its images with the labels it wrote, what it knows of H, its own validation.
+
+    A site is one labeller, or several who know different things; its parts then say who wrote what.
+    """
 
     name: str
     train: LabelledPart
-    known: NDArray[np.bool_]  # [nodes of H], closed upwards
+    known: NDArray[np.bool_]  # [labellers, nodes of H], closed upwards
     validation: LabelledPart | None = None  # where the server has none
+
+    def __post_init__(self) -> None:
+        if self.known.ndim != 2:
+            raise FederationError("what a client knows is one row of nodes for each labeller")
+        for part in (self.train, self.validation):
+            if part is not None and (part.labellers is None) != (len(self.known) == 1):
+                raise FederationError("several labellers, and only they, need to be told apart")
+
+    @property
+    def knows(self) -> NDArray[np.bool_]:
+        """What any of its labellers knows [nodes of H]."""
+        return np.asarray(self.known.any(axis=0))
 
 
 @dataclass(frozen=True, eq=False)

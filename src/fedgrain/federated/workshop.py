@@ -124,11 +124,13 @@ class Workshop:
 
     def has_children(self, client: int, branch: int) -> Tensor:
         """Mark the children of a branch a client has data of [children]."""
-        taxonomy, targets = self.federation.taxonomy, self._branch_data(client, branch).targets
+        taxonomy, data = self.federation.taxonomy, self._branch_data(client, branch)
+        targets, labellers = _apart(data.targets)
         seen = torch.zeros(len(taxonomy.children(branch)), dtype=torch.bool)
         seen[targets[targets != TOGETHER]] = True
         if bool((targets == TOGETHER).any()):
-            seen |= unknown_children(taxonomy, branch, self.federation.clients[client].known)
+            unknown = unknown_children(taxonomy, branch, self.federation.clients[client].known)
+            seen |= unknown[labellers[targets == TOGETHER]].any(0)
         return seen
 
     def _supervised(self, client: int) -> Supervised:
@@ -142,9 +144,11 @@ class Workshop:
         part = self.federation.clients[client].train
         labels = torch.from_numpy(part.labels)
         entering = self.supervised(client).enters(labels.to(self.device)).cpu()
-        return TrainingData(
-            self.federation.source, part.indices[entering.numpy()], labels[entering]
-        )
+        entered = part[entering.numpy()]
+        targets = labels[entering]
+        if self.model.supervision == "projection":
+            targets = _with_labellers(targets, entered)
+        return TrainingData(self.federation.source, entered.indices, targets)
 
     def _shared_out(self, client: int, weights: State) -> TrainingData:
         """Share every label out over the leaves as the global model does (EM's E-step)."""
@@ -156,23 +160,28 @@ class Workshop:
         return TrainingData(data.source, data.indices, torch.cat(shares).cpu())
 
     def _branch_data(self, client: int, branch: int) -> TrainingData:
-        site = self.federation.clients[client]
+        site, supervision = self.federation.clients[client], self.model.branch_supervision
+        labels, labellers = torch.from_numpy(site.train.labels), site.train.labellers
+        who = None if labellers is None else torch.from_numpy(labellers)
         rows, targets = branch_dataset(
-            self.federation.taxonomy,
-            torch.from_numpy(site.train.labels),
-            branch,
-            self.model.branch_supervision,
-            site.known,
+            self.federation.taxonomy, labels, branch, supervision, site.known, who
         )
-        return TrainingData(self.federation.source, site.train.indices[rows.numpy()], targets)
+        entered = site.train[rows.numpy()]
+        if supervision == "projection":
+            targets = _with_labellers(targets, entered)
+        return TrainingData(self.federation.source, entered.indices, targets)
 
     def _branch_loss(self, client: int, branch: int) -> Loss:
-        unknown = None
-        if self.model.branch_supervision == "projection":
-            known = self.federation.clients[client].known
-            unknown = unknown_children(self.federation.taxonomy, branch, known).to(self.device)
-        losses = partial(branch_losses, unknown=unknown, laziness=self.model.laziness)
-        return lambda logits, targets: losses(logits, targets).mean()
+        if self.model.branch_supervision != "projection":
+            return lambda logits, targets: branch_losses(logits, targets).mean()
+        known, laziness = self.federation.clients[client].known, self.model.laziness
+        unknown = unknown_children(self.federation.taxonomy, branch, known).to(self.device)
+
+        def loss(logits: Tensor, targets: Tensor) -> Tensor:
+            children, labellers = _apart(targets)
+            return branch_losses(logits, children, unknown[labellers], laziness).mean()
+
+        return loss
 
     # branches
 
@@ -250,7 +259,8 @@ class Workshop:
         for part, known in self._validation_parts():
             leaves = predicted(part.indices)
             if known is not None:
-                leaves = taxonomy.nearest(known)[leaves].astype(np.int64)
+                who = 0 if part.labellers is None else part.labellers
+                leaves = taxonomy.nearest(known)[who, leaves].astype(np.int64)
             truth = to_full[part.labels]
             cut = cut_back(truth, to_full[leaves], full)
             found.append((float(hierarchical_scores(truth, cut, full).hf.mean()), len(truth)))
@@ -269,3 +279,17 @@ class Workshop:
     def _blocks(self, indices: Indices) -> Iterator[Tensor]:
         for start in range(0, len(indices), BLOCK):
             yield self.federation.source.batch(indices[start : start + BLOCK]).to(self.device)
+
+
+def _with_labellers(targets: Tensor, part: LabelledPart) -> Tensor:
+    """Put the labeller beside each target [samples, 2] where a client has several."""
+    if part.labellers is None:
+        return targets
+    return torch.stack([targets, torch.from_numpy(part.labellers)], 1)
+
+
+def _apart(targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what :func:`_with_labellers` put together; a lone labeller has the number 0."""
+    if targets.ndim == 1:
+        return targets, torch.zeros_like(targets)
+    return targets[:, 0], targets[:, 1]

@@ -64,9 +64,14 @@ def _with_rows(net: nn.Module, rows: Tensor, num_outputs: int) -> nn.Module:
 
 
 def unknown_children(taxonomy: Taxonomy, branch: int, known: Tensor | BoolArray) -> Tensor:
-    """Mask [children] of the branch's children that the client does not know."""
-    mask = known_mask(taxonomy, np.asarray(known))
-    return torch.tensor(~mask[taxonomy.children(branch)])
+    """Mask [children] of the branch's children that the client does not know.
+
+    With a mask for each of its labellers [labellers, nodes] it is [labellers, children].
+    """
+    masks = np.asarray(known)
+    for mask in masks if masks.ndim == 2 else [masks]:
+        known_mask(taxonomy, mask)
+    return torch.tensor(~masks[..., taxonomy.children(branch)])
 
 
 def branch_dataset(
@@ -75,12 +80,14 @@ def branch_dataset(
     branch: int,
     supervision: str = "paper",
     known: Tensor | BoolArray | None = None,
+    labellers: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return D_e of a branch e: which samples belong to it, and their targets.
 
     A sample labelled strictly below e has the position of the child on the way down as target. With
     `projection`, a sample labelled exactly e joins when the unknown children are a proper,
-    non-empty subset of Ch(e); its target is ``TOGETHER``.
+    non-empty subset of Ch(e); its target is ``TOGETHER``. ``known`` is the client's mask [nodes],
+    or those of its labellers [labellers, nodes] with ``labellers`` [samples], who wrote each label.
     """
     if supervision not in CondSoftmax.supervisions:
         raise HeadError(
@@ -98,8 +105,8 @@ def branch_dataset(
                 "supervision 'projection' needs to know what the client knows; give `known`"
             )
         unknown = unknown_children(taxonomy, branch, known)
-        if unknown.any() and not unknown.all():
-            member |= labels == branch
+        joins = unknown.any(-1) & ~unknown.all(-1)
+        member |= (labels == branch) & (joins if labellers is None else joins[labellers])
     indices = member.nonzero()[:, 0]
     # children are ascending and subtrees are slices: the last child not after the label holds it;
     # for the branch's own label there is none, which gives TOGETHER
@@ -113,16 +120,19 @@ def branch_losses(
     """Return the loss of each sample of D_e [batch] from the branch's logits [batch, children].
 
     Cross-entropy for a child; for ``TOGETHER`` -log of the softmax over the ``unknown`` children,
-    where ``laziness`` gives the known ones that much weight.
+    where ``laziness`` gives the known ones that much weight. ``unknown`` is [children], or
+    [batch, children] where labellers differ.
     """
     losses = functional.cross_entropy(logits, targets, ignore_index=TOGETHER, reduction="none")
     together = targets == TOGETHER
-    if not together.any():  # a client that knows every child has no share, only a NaN gradient
+    if not together.any():
         return losses
     if unknown is None:
         raise HeadError("samples of all unknown children together need the mask `unknown`")
     lazy = math.log(laziness) if laziness > 0 else -math.inf
-    weight = torch.where(unknown, 0.0, lazy).to(logits)
+    # of the others' labellers some know every child: no share, only a NaN gradient
+    counted = unknown | ~together[:, None]  # [batch, children]
+    weight = torch.where(counted, 0.0, lazy).to(logits)
     return torch.where(together, minus_log_share(logits, weight), losses)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from fedgrain.errors import HeadError
@@ -24,20 +27,23 @@ _WHY_NOT = {
 
 
 class Supervised(nn.Module):
-    """A head whose loss reads labels in the chosen way; what local training minimises."""
+    """A head whose loss reads labels in the chosen way; what local training minimises.
 
-    def __init__(self, head: Head, supervision: str, projection: Projection | None) -> None:
+    Labels are nodes [batch]; or [batch, 2] where `projection` tells several labellers apart: the
+    node, and the number of who wrote it.
+    """
+
+    def __init__(self, head: Head, supervision: str, projections: Sequence[Projection]) -> None:
         super().__init__()
         self.head = head
         self.supervision = supervision
-        self.projection = projection
+        self.projections = nn.ModuleList(projections)  # one per labeller; none but for projection
         self._warned = False
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each sample [batch]; 0 where the label does not enter."""
-        if self.projection is not None:
-            self._warn_once(labels, self.projection)
-            return self.head.projection_losses(logits, labels, self.projection)
+        if self.supervision == "projection":
+            return self._by_labeller(self._projection_losses, logits, labels)
         if self.supervision == "marginal":
             return self.head.marginal_losses(logits, labels)
         return self.head.sample_losses(logits, labels)
@@ -53,7 +59,9 @@ class Supervised(nn.Module):
                 "responsibilities are of flat-softmax or ps-softmax under marginal or projection, "
                 f"not of {self.head.name} under {self.supervision}"
             )
-        return self.head.responsibilities(logits, labels, self.projection)
+        if self.supervision == "marginal":
+            return self.head.responsibilities(logits, labels, None)
+        return self._by_labeller(self.head.responsibilities, logits, labels)
 
     def shared_loss(self, logits: Tensor, shares: Tensor) -> Tensor:
         """Mean loss over a batch whose labels were shared out over the leaves [batch, leaves]."""
@@ -68,7 +76,31 @@ class Supervised(nn.Module):
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Mean loss over the samples of the batch that enter it (0 if none)."""
         self.head.check(logits)
-        return mean_entering(self.sample_losses(logits, labels), self.enters(labels))
+        nodes = labels if labels.ndim == 1 else labels[:, 0]
+        return mean_entering(self.sample_losses(logits, labels), self.enters(nodes))
+
+    def _by_labeller(
+        self,
+        read: Callable[[Tensor, Tensor, Projection], Tensor],
+        logits: Tensor,
+        labels: Tensor,
+    ) -> Tensor:
+        """Read every label by the knowledge of who wrote it; the result is in order of labels."""
+        projections = cast(Sequence[Projection], self.projections)
+        if labels.ndim == 1:
+            return read(logits, labels, projections[0])
+        nodes, labellers = labels.unbind(1)
+        writing = sorted(set(labellers.tolist()))
+        groups = [(labellers == number).nonzero()[:, 0] for number in writing]
+        parts = [
+            read(logits[rows], nodes[rows], projections[number])
+            for number, rows in zip(writing, groups, strict=True)
+        ]
+        return torch.cat(parts)[torch.cat(groups).argsort()]
+
+    def _projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:
+        self._warn_once(labels, projection)
+        return self.head.projection_losses(logits, labels, projection)
 
     def _warn_once(self, labels: Tensor, projection: Projection) -> None:
         if self._warned:
@@ -78,8 +110,8 @@ class Supervised(nn.Module):
             self._warned = True
             node = self.head.taxonomy.ids[int(labels[contradicting][0])]
             warnings.warn(
-                f"the label {node!r} stands for no leaf by the client's knowledge: such labels are "
-                "read as marginal (said once)",
+                f"the label {node!r} stands for no leaf by what its labeller knows: such labels "
+                "are read as marginal (said once)",
                 stacklevel=3,
             )
 
@@ -93,8 +125,9 @@ def supervise(
 ) -> Supervised:
     """Choose how labels are read.
 
-    ``known`` is one client's mask [nodes] over the head's taxonomy, closed upwards; `projection`
-    needs it, the others do not look at it. ``laziness`` eps is for `projection` alone: the loss is
+    ``known`` is one client's mask [nodes] over the head's taxonomy, closed upwards, or one mask for
+    each of its labellers [labellers, nodes]; `projection` needs it, the others do not look at it.
+    ``laziness`` eps is for `projection` alone: the loss is
     -log((1 - eps) * projection + eps * marginal), for labellers who sometimes stop early.
     """
     if supervision not in SUPERVISIONS:
@@ -113,11 +146,12 @@ def supervise(
                 f"laziness {laziness} has no meaning for supervision {supervision!r}; "
                 "choose projection, or leave laziness out"
             )
-        return Supervised(head, supervision, None)
+        return Supervised(head, supervision, ())
     if known is None:
         raise HeadError(
             "supervision 'projection' needs to know what the client knows; give the mask `known`"
         )
-    mask = known.cpu().numpy() if isinstance(known, Tensor) else np.asarray(known)
-    projection = Projection(head.taxonomy, mask, laziness).to(head.sums.parents.device)
-    return Supervised(head, supervision, projection)
+    masks = known.cpu().numpy() if isinstance(known, Tensor) else np.asarray(known)
+    of_labellers = masks if masks.ndim == 2 else [masks]
+    projections = [Projection(head.taxonomy, mask, laziness) for mask in of_labellers]
+    return Supervised(head, supervision, projections).to(head.sums.parents.device)

@@ -185,9 +185,11 @@ def sites_of(config: Config, data: LabelledImages, tree: Taxonomy) -> Sites:
     """Return what the clients of a run know, as the run itself derives it."""
     if config.knowledge == "inferred":
         clients = prepare(config).federation.clients
-        return Sites(tuple(c.name for c in clients), np.stack([c.known for c in clients]))
+        return Sites(tuple(c.name for c in clients), np.stack([c.knows for c in clients]))
     given = config.partition == "manifest"
     count = len(data.client_names) if given else config.clients
     knowledge = client_knowledge(config, data, [np.empty(0, np.int64)] * count)
     names = data.client_names if given else knowledge.client_names
-    return Sites(tuple(names), knowledge.on(tree))
+    known = knowledge.on(tree)
+    rows = [knowledge.rows_of(client) for client in range(count)]
+    return Sites(tuple(names), np.stack([known[own].any(axis=0) for own in rows]))

@@ -143,7 +143,7 @@ def _server_side(app: App, sites: Sequence[str]) -> Prepared:
     data = no_images(app)
     taxonomy = coarse_taxonomy(app.config, data)
     nothing = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
-    unknown = np.zeros(len(taxonomy), np.bool_)
+    unknown = np.zeros((1, len(taxonomy)), np.bool_)
     federation = Federation(
         source=ImageSource(data.images, data.normalisation),
         taxonomy=taxonomy,
