@@ -1,5 +1,6 @@
 """Logs are read back with the trackers' own libraries."""
 
+import json
 import sys
 
 import pytest
@@ -104,6 +105,78 @@ def test_mlflow_reads_every_round_and_the_config(small, tmp_path, mlflow_store):
     assert found == close_to(wanted)
     settings = config.complete().settings()
     assert logged.data.params == {n: str(v) for n, v in settings.items() if v is not None}
+
+
+WANDB = """
+import sys, fedgrain
+from fedgrain.experiment.config import read_config
+from fedgrain.experiment.tracking import Tracking
+
+class StopAfter(fedgrain.Callback):
+    def on_round_end(self, line):
+        if line["round"] == int(sys.argv[3]):
+            raise KeyboardInterrupt
+
+config = read_config(sys.argv[1])
+tracking = Tracking("wandb", "my study")
+tracking.prepare()
+try:
+    fedgrain.run(config, sys.argv[2], [tracking.callback(config, sys.argv[2]), StopAfter()])
+except KeyboardInterrupt:
+    pass
+"""
+
+
+def wandb_records(path):
+    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.sdk.internal.datastore import DataStore
+
+    log = DataStore()
+    log.open_for_scan(str(path))
+    while (packed := log.scan_data()) is not None:
+        yield Record.FromString(packed)
+    log.close()
+
+
+def test_wandb_reads_every_round_and_the_config(small, python, tmp_path):
+    """Offline, in a process for each part of the run, as a user would go on with it."""
+    config, folder = small(), tmp_path / "a run"
+    (tmp_path / "config.toml").write_text(config.toml())
+    for stop in (2, 99):
+        given = (tmp_path / "config.toml", folder, stop)
+        done = python(WANDB, *given, WANDB_MODE="offline", WANDB_SILENT="true")
+        assert done.returncode == 0, done.stderr
+    found, told = {}, []
+    for path in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
+        for record in wandb_records(path):
+            if record.HasField("run"):
+                settings = {u.key: json.loads(u.value_json) for u in record.run.config.update}
+                told.append((record.run.run_id, record.run.project, record.run.display_name))
+            elif record.HasField("history"):
+                items = [(i.key or "/".join(i.nested_key), i) for i in record.history.item]
+                line = {name: json.loads(item.value_json) for name, item in items}
+                for name in line.keys() - {"round", "_step", "_runtime", "_timestamp"}:
+                    found.setdefault(name, []).append((line["round"], line[name]))
+    assert found == close_to(expected(folder))
+    assert len(told) == 2 and len(set(told)) == 1  # two parts of one run
+    assert told[0] == ((folder / "wandb-run.txt").read_text().strip(), "my study", "a run")
+    settings.pop("_wandb")
+    assert settings == config.complete().settings()
+
+
+def test_a_tracker_that_cannot_start_is_one_sentence(small, tmp_path, monkeypatch, capsys):
+    for name in ("WANDB_MODE", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    (tmp_path / "config.toml").write_text(small().toml())
+    given = [str(tmp_path / "config.toml"), "--workers", "1"]
+    assert main(["run", *given, "--out", str(tmp_path / "run"), "--track", "wandb"]) == 2
+    assert "wandb does not start: No API key configured" in capsys.readouterr().err
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere://x")
+    assert main(["run", *given, "--out", str(tmp_path / "other"), "--track", "mlflow"]) == 2
+    assert "MLFLOW_TRACKING_URI says where it is looked for" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_study_tracks_its_runs(small, tmp_path, monkeypatch):

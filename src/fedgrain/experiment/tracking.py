@@ -192,10 +192,17 @@ def _mlflow_experiment(name: str) -> tuple[Any, str]:
     """Return MLflow's client and the id of an experiment, made if it is not there."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # we send nothing anywhere by default
     from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
 
-    client = MlflowClient()
-    found = client.get_experiment_by_name(name)
-    return client, found.experiment_id if found else client.create_experiment(name)
+    try:
+        client = MlflowClient()
+        found = client.get_experiment_by_name(name)
+        return client, found.experiment_id if found else client.create_experiment(name)
+    except MlflowException as error:
+        raise ReportError(
+            f"MLflow does not answer: {str(error).splitlines()[0]}; MLFLOW_TRACKING_URI says where "
+            "it is looked for"
+        ) from error
 
 
 class WeightsAndBiases(Tracker):
@@ -207,16 +214,21 @@ class WeightsAndBiases(Tracker):
 
         remembered = self.place.path / "wandb-run.txt"
         new = not remembered.exists()
-        run_id = wandb.util.generate_id() if new else read_text(remembered).strip()
-        self.run: Any = wandb.init(
-            project=self.group,
-            id=run_id,
-            name=self.place.path.resolve().name,
-            config=self.config.settings(),
-            dir=str(self.place.path),
-            resume="allow",
-        )
-        write_text(remembered, f"{run_id}\n")
+        try:
+            self.run: Any = wandb.init(
+                project=self.group,
+                id=None if new else read_text(remembered).strip(),
+                name=self.place.path.resolve().name,
+                config=self.config.settings(),
+                dir=str(self.place.path),
+                resume="allow",
+            )
+        except wandb.Error as error:
+            raise ReportError(
+                f"wandb does not start: {error}; log in with: wandb login, or set "
+                "WANDB_MODE=offline, which keeps all here"
+            ) from error
+        write_text(remembered, f"{self.run.id}\n")
         return new
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
