@@ -44,6 +44,20 @@ def test_the_study_file_beside_it_redoes_every_run(folder):
         RunFolder(run).check(planned[run.name])  # the same, or one that ended at a smaller cap
 
 
+def test_on_our_own_trees_other_readings_score_as_the_runs_did():
+    folder = RESULTS / "cifar100"
+    trees, again = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("trees", "rescored")
+    )
+    assert trees
+    for name, by_tree in trees.items():
+        result = json.loads((folder / "runs" / name / "result.json").read_text())
+        for metric in ("hf", "hr", "hp"):
+            assert by_tree["H_full"][metric] == pytest.approx(result[metric], abs=1e-12)
+            on_coarse = again[name]["leaf, on H"][metric]
+            assert by_tree["H"][metric] == pytest.approx(on_coarse, abs=1e-12)
+
+
 def test_only_small_text_and_figures_are_published():
     assert PUBLISHED
     for path in RESULTS.rglob("*"):
