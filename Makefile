@@ -27,7 +27,10 @@ format: .venv/.ready
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# The reports on the published studies become pages of the site.
 docs: .venv/.ready
+	for study in docs/results/*/study.toml; do folder=$$(dirname $$study); \
+	  $(BIN)/fedgrain report $$folder --no-images --out build/reports/results/$$(basename $$folder)-report.html || exit 1; done
 	$(BIN)/sphinx-build -W docs build/docs
 
 bench: .venv/.ready

@@ -1,5 +1,7 @@
 """The documentation site: ``sphinx-build -W docs build/docs``."""
 
+from pathlib import Path
+
 from fedgrain import __version__
 
 project = "fedgrain"
@@ -13,6 +15,7 @@ myst_heading_anchors = 3
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "results/*/*.md"]  # tables that pages include
 
+html_extra_path = ["../build/reports"] if Path("../build/reports").is_dir() else []  # make docs
 html_theme = "furo"
 html_title = "fedgrain"
 

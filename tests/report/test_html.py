@@ -14,10 +14,11 @@ import hand_made_study
 from fedgrain import Config
 from fedgrain.errors import ReportError, RunError
 from fedgrain.experiment.folder import read_json
+from fedgrain.experiment.intervals import estimate
 from fedgrain.metrics import cut_back
 from fedgrain.report.html import page_of, render, script_hash, write_report
 from fedgrain.report.inspection import Sites, branches_of, wrong_at
-from fedgrain.report.plots import MOST_POINTS, knowledge_map, thinned
+from fedgrain.report.plots import MOST_POINTS, knowledge_map, over_alpha, thinned
 from fedgrain.report.run_page import knowledge_name, run_sentence
 from fedgrain.report.sheets import percent, setting
 from fedgrain.taxonomy import Taxonomy
@@ -124,6 +125,23 @@ def test_hover_shows_intervals_and_runs(study_folder, study_text):
     assert f"± {interval:.4f}" in told
     for seed, value in zip((47, 48, 49), values, strict=True):
         assert f"seed {seed}: {value:.4f}" in told
+
+
+def test_lines_over_alpha_go_from_left_to_right(tmp_path):
+    """Whatever the order of the study's alphas."""
+    scores = {("flat-softmax/paper", alpha): [0.5, 0.6, 0.7] for alpha in (0.9, 0.0, 0.6)}
+    hand_made_study.write_study(tmp_path, scores)
+    (trace,) = Reading(render(page_of(tmp_path, images=False))).figures["over-alpha-1"]["data"]
+    assert trace["x"] == [0.0, 0.6, 0.9]
+
+
+def test_a_legend_has_room_for_all_its_names():
+    for letters, rows in ((10, 15), (60, 30)):
+        names = [f"{number:02}".ljust(letters, "x") for number in range(30)]
+        points = {name: [(0.9, estimate([0.5]), {47: 0.5})] for name in names}
+        layout = over_alpha(points, "HF")["layout"]
+        assert layout["legend"]["maxheight"] >= 21 * rows
+        assert layout["height"] - layout["legend"]["maxheight"] >= 350
 
 
 def test_accuracy_of_the_root_and_the_classes(trained):

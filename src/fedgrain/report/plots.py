@@ -25,6 +25,7 @@ DASHES = ("solid", "dash", "dashdot", "dot")
 LEVELS = 5  # rings of the sunburst at a time; a click goes deeper
 MOST_POINTS = 120  # of a curve
 WHOLE_ROUNDS = 12  # so few have a tick each
+TWO_IN_A_ROW = 50  # letters of the longest name of a legend with two columns
 NAMED_CLASSES = 60  # more names do not fit under a map
 
 
@@ -55,7 +56,7 @@ def over_alpha(
                 **_look(number),
             }
         )
-    layout = _axes("granularity skew alpha", f"{metric}, mean and 95% interval", len(traces))
+    layout = _axes("granularity skew alpha", f"{metric}, mean and 95% interval", traces)
     layout["xaxis"]["tickvals"] = sorted({x for trace in traces for x in trace["x"]})
     return {"data": traces, "layout": layout}
 
@@ -87,7 +88,7 @@ def curves(by_name: Mapping[str, Sequence[float | None]], across: str, up: str) 
                 **look,
             }
         )
-    layout = _axes(across, up, len(traces))
+    layout = _axes(across, up, traces)
     if max(map(len, by_name.values()), default=0) <= WHOLE_ROUNDS:
         layout["xaxis"]["dtick"] = 1  # there is no round 1.5
     return {"data": traces, "layout": layout}
@@ -202,16 +203,25 @@ def _look(number: int) -> dict[str, Any]:
     }
 
 
-def _axes(across: str, up: str, named: int = 0) -> dict[str, Any]:
-    """Return the layout of a plot; the legend has its own room under the axis, two names a row."""
+def _axes(across: str, up: str, traces: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return the layout of a plot; the legend has its own room under the axis, all of it."""
+    names = {trace["name"] for trace in traces}
+    columns = 2 if max(map(len, names), default=0) <= TWO_IN_A_ROW else 1
+    room = 22 * math.ceil(len(names) / columns)
     axis = {"gridcolor": "#e6e6e6", "zeroline": False, "automargin": True}
     return {
         "xaxis": {**axis, "title": {"text": across}},
         "yaxis": {**axis, "title": {"text": up}},
         "hovermode": "closest",
-        "height": 380 + 20 * math.ceil(named / 2),
+        "height": 380 + room,
         "margin": {"t": 20, "r": 20},
-        "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
+        "legend": {
+            "orientation": "h",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "maxheight": room + 20,
+        },
         **_fonts(),
     }
 

@@ -116,7 +116,7 @@ def _over_alpha_block(results: Results) -> Block:
         rows = []
         for method in study.methods:
             points[method] = []
-            for alpha in study.alphas:
+            for alpha in sorted(study.alphas):
                 found = results.estimate(dataset, method, alpha, metric)
                 if found is None:
                     continue
