@@ -56,7 +56,10 @@ def append_line(path: str | Path, line: str) -> None:
 
 def read_text(path: str | Path) -> str:
     """Read a UTF-8 text file (a byte order mark is dropped); say which line is not UTF-8."""
-    raw = Path(path).read_bytes()
+    try:
+        raw = Path(path).read_bytes()
+    except IsADirectoryError:
+        raise FedgrainError(f"{path}: a folder where a file is wanted; name one in it") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

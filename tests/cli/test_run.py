@@ -109,6 +109,12 @@ def test_a_folder_of_another_config(run_folder, capsys) -> None:
     assert {path: path.read_bytes() for path in run_folder.iterdir()} == before
 
 
+def test_a_folder_in_place_of_a_config(run_folder, tmp_path, capsys) -> None:
+    assert main(["run", str(run_folder), "--out", str(tmp_path / "run")]) == 2
+    assert f"{run_folder}: a folder where a file is wanted; name one" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_unknown_flags_and_a_missing_file(fedgrain, tmp_path) -> None:
     done = fedgrain("run", "--rate", "1")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
