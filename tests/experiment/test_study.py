@@ -288,6 +288,21 @@ def test_every_run_is_run_and_counted(finished):
     assert oracle == results.by_seed("own_parts:few_glyphs", "cond-softmax/paper", 0.0, "hf")
 
 
+def test_a_second_stage_comes_next_when_its_first_has_ended(finished, tmp_path):
+    class OneByOne(Here):
+        at_a_time = 1
+
+    executor = OneByOne()
+    run_study(SMALL, tmp_path / "small", executor, Watched())
+    start = "own_parts-few_glyphs"
+    assert executor.jobs == [
+        f"{start}-{stage}-paper-alpha{alpha}-seed1"
+        for alpha in ("0", "0.5")
+        for stage in ("cond-softmax", "fedbdft")
+    ]
+    assert sorted(executor.jobs) == sorted(finished[2])
+
+
 def test_a_shared_first_stage_gives_the_same_bits(finished, tmp_path):
     folder, *_ = finished
     config = SMALL.configs("own_parts:few_glyphs", "fedbdft/paper", 0.5, 1)[0]

@@ -158,7 +158,12 @@ def work_off(
     what: str,
     tracking: Tracking | None = None,
 ) -> Outcome:
-    """Run all that are not finished, each after the run it starts from."""
+    """Run all that are not finished, each after the run it starts from.
+
+    What goes on from a run comes next when that has ended: second stages are the longest, and left
+    to the end they would keep one core busy alone. So an executor that says how many jobs it does
+    ``at_a_time`` is given no more than those.
+    """
     outcome = Outcome()
     for run in planned:
         place = RunFolder(folder / run.name)
@@ -175,6 +180,8 @@ def work_off(
         ready = [
             r for r in open_runs if r.after is None or r.after in ended or r.after not in names
         ]
+        ready.sort(key=lambda run: run.after not in ended)
+        ready = ready[: getattr(executor, "at_a_time", len(planned)) - len(going)]
         open_runs = [run for run in open_runs if run not in ready]
         for run in ready:
             base = None if run.after is None else absolute(folder / run.after)

@@ -71,6 +71,7 @@ class Workers(Executor):
     """
 
     def __init__(self, jobs: int) -> None:
+        self.at_a_time = jobs
         self._context = multiprocessing.get_context("spawn")
         self._lifeline, self._held = self._context.Pipe(duplex=False)
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="study")
