@@ -57,7 +57,7 @@ def labellers(knowledge: Knowledge, data: LabelledImages, taxonomy: Taxonomy) ->
 def inferred(
     data: LabelledImages, parts: list[Indices], client_names: tuple[str, ...], min_count: int
 ) -> Knowledge:
-    """Infer from their labels what the clients know, or their annotators; without images nothing.
+    """Infer what the clients, or their annotators, know from the labels they wrote.
 
     ``parts`` are the clients' training images. A client without any knows the root alone.
     """
