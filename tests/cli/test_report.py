@@ -74,3 +74,9 @@ def test_images_that_stayed_at_their_sites_are_not_asked_for(folder, tmp_path, c
     assert main(["report", str(copy), "--out", str(tmp_path / "page.html")]) == 0
     out = capsys.readouterr().out
     assert "No closer look at the model of run: its images stayed at their sites." in out
+    missing = tmp_path / "missing" / "images.csv"  # a manifest alone says where images are
+    told = told.replace("# manifest is not set", f'manifest = "{missing}"')
+    (copy / "config.toml").write_text(told, "utf-8")
+    assert main(["report", str(copy), "--out", str(tmp_path / "page.html")]) == 0
+    out = capsys.readouterr().out
+    assert f"No closer look at the model of run: {missing.parent}: there is no such folder" in out

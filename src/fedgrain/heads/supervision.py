@@ -127,8 +127,8 @@ def supervise(
 
     ``known`` is one client's mask [nodes] over the head's taxonomy, closed upwards, or one mask for
     each of its labellers [labellers, nodes]; `projection` needs it, the others do not look at it.
-    ``laziness`` eps is for `projection` alone: the loss is
-    -log((1 - eps) * projection + eps * marginal), for labellers who sometimes stop early.
+    ``laziness`` eps is for `projection` alone: the loss is -log((1 - eps) * projection + eps *
+    marginal), for labellers who sometimes stop early.
     """
     if supervision not in SUPERVISIONS:
         raise HeadError(

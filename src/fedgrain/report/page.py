@@ -96,7 +96,8 @@ def look_closely(
     try:
         model = load(place.path)
         config = read_config(place.config).complete()
-        if config.dataset == "folder" and config.data_root is None:  # trained across real sites
+        here = config.data_root or config.manifest
+        if config.dataset == "folder" and here is None:  # trained across real sites
             raise ReportError("its images stayed at their sites")
         data = load_images(config)
         sites = sites_of(config, data, model.taxonomy)
