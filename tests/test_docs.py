@@ -13,6 +13,7 @@ import pytest
 from fedgrain.experiment.presets import preset
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+SOURCE = DOCS.parent / "src"
 PAGES = sorted(
     page
     for page in DOCS.rglob("*.md")
@@ -50,3 +51,15 @@ def test_examples_run(page, tmp_path, monkeypatch):
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, str(page), "exec"), namespace)
+
+
+def test_sections_that_the_code_cites_are_in_the_method():
+    headings = re.findall(r"^## (\d+)\. ", (DOCS / "method.md").read_text("utf-8"), flags=re.M)
+    assert headings == [str(number) for number in range(1, 11)]
+    cited = {
+        number
+        for file in SOURCE.rglob("*.py")
+        for numbers in re.findall(r"sections? ([\d, ]+(?:(?:and|to) \d+)?)", file.read_text("utf-8"))
+        for number in re.findall(r"\d+", numbers)
+    }
+    assert cited and cited <= set(headings)
