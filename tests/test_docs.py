@@ -14,6 +14,7 @@ from fedgrain.experiment.presets import preset
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE = DOCS.parent / "src"
+CITED = re.compile(r"sections? ([\d, ]+(?:(?:and|to) \d+)?)")
 PAGES = sorted(
     page
     for page in DOCS.rglob("*.md")
@@ -59,7 +60,9 @@ def test_sections_that_the_code_cites_are_in_the_method():
     cited = {
         number
         for file in SOURCE.rglob("*.py")
-        for numbers in re.findall(r"sections? ([\d, ]+(?:(?:and|to) \d+)?)", file.read_text("utf-8"))
+        for numbers in re.findall(
+            r"sections? ([\d, ]+(?:(?:and|to) \d+)?)", file.read_text("utf-8")
+        )
         for number in re.findall(r"\d+", numbers)
     }
     assert cited and cited <= set(headings)
