@@ -60,9 +60,7 @@ def test_sections_that_the_code_cites_are_in_the_method():
     cited = {
         number
         for file in SOURCE.rglob("*.py")
-        for numbers in re.findall(
-            r"sections? ([\d, ]+(?:(?:and|to) \d+)?)", file.read_text("utf-8")
-        )
+        for numbers in CITED.findall(file.read_text("utf-8"))
         for number in re.findall(r"\d+", numbers)
     }
     assert cited and cited <= set(headings)
