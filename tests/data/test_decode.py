@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import numpy as np
@@ -129,7 +130,7 @@ def test_processes_give_the_same_bits_as_one(tmp_path):
         target = tmp_path / f"{workers}.npy"
         np.save(target, np.zeros((1100, 5, 5, 3), np.uint8))
         failures = decode_files(paths, target, Decoding(5, workers=workers))
-        assert list(failures) == [1050] and "identify" in failures[1050]
+        assert list(failures) == [1050] and "not an image" in failures[1050]
         results.append(np.load(target))
     np.testing.assert_array_equal(*results)
     np.testing.assert_array_equal(results[0][7], decode_image(paths[7], 5))
@@ -209,3 +210,48 @@ def test_too_little_disk_is_said_before_decoding(tmp_path, cache):
     many = Listing(["x"] * 10**6, np.zeros(1, np.int32), np.zeros(1, np.int8))
     with pytest.raises(DataError, match=r"needs 50331\.6 GB .* FEDGRAIN_CACHE"):
         load_or_decode({"dataset": "test"}, lambda: many, Decoding(4096))
+
+
+def fake_ghostscript(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a ``gs`` first in PATH that leaves a mark; return the mark."""
+    mark, program = folder / "started", folder / "bin" / "gs"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)  # Pillow looks for it once
+    return mark
+
+
+def test_an_image_of_another_format_starts_no_program(tmp_path, monkeypatch):
+    mark = fake_ghostscript(tmp_path, monkeypatch)
+    Image.fromarray(PHOTO).save(tmp_path / "photo.eps")
+    path = (tmp_path / "photo.eps").rename(tmp_path / "photo.png")
+    with pytest.raises(DataError, match="not an image of the formats PNG, JPEG"):
+        decode_image(path, 12)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("ending", ["png", "jpg", "webp", "bmp", "tif", "gif"])
+def test_the_formats_that_are_named_are_read(tmp_path, ending):
+    red = Image.new("RGB", (6, 6), (255, 0, 0))
+    decoded = decode_image(saved(tmp_path / f"a.{ending}", red), 6)
+    assert np.abs(decoded.astype(int) - [255, 0, 0]).max() < 12
+
+
+def test_pictures_of_two_views_are_read_as_jpeg(tmp_path):
+    red = Image.new("RGB", (6, 6), (255, 0, 0))
+    path = saved(tmp_path / "a.mpo", red, save_all=True, append_images=[red])
+    with Image.open(path) as image:
+        assert image.format == "MPO"
+    assert decode_image(path, 6).shape == (6, 6, 3)
+
+
+def test_pipes_devices_and_folders_are_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")  # opened for reading it would wait for a writer
+    with pytest.raises(DataError, match="a named pipe, not a plain file"):
+        decode_image(tmp_path / "pipe.png", 8)
+    with pytest.raises(DataError, match="a device, not a plain file"):
+        decode_image("/dev/zero", 8)
+    with pytest.raises(DataError, match="a folder, not a plain file"):
+        decode_image(tmp_path, 8)

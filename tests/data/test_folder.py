@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import numpy as np
@@ -214,3 +215,49 @@ def test_an_empty_folder(tmp_path, cache):
     (tmp_path / "taxonomy.csv").write_text(TREE)
     with pytest.raises(DataError, match=r"found neither images\.csv nor class folders"):
         load_dataset("folder", root=tmp_path)
+
+
+def test_a_pipe_or_a_device_among_the_images_is_refused(site):
+    os.mkfifo(site / "pictures" / "pipe.png")
+    path = manifest(site, "pictures/0.png,n1", "pictures/pipe.png,n2")
+    with pytest.raises(DataError, match=rf"{path}, line 3: .*pipe.png' is a named pipe, not an"):
+        load_dataset("folder", root=site, size=8)
+    (site / "pictures" / "zero.png").symlink_to("/dev/zero")
+    manifest(site, "pictures/zero.png,n1")
+    with pytest.raises(DataError, match=r"zero\.png' is a device"):
+        load_dataset("folder", root=site, size=8, allow_links=True)
+
+
+def test_a_link_out_of_the_folder_is_followed_only_if_allowed(site, tmp_path, write_image):
+    write_image(tmp_path / "private" / "secret.png", (1, 2, 3))
+    (site / "pictures" / "link.png").symlink_to(tmp_path / "private" / "secret.png")
+    path = manifest(site, "pictures/0.png,n1", "pictures/link.png,n2")
+    with pytest.raises(DataError, match=rf"{path}, line 3: .*leads out of the folder by a link"):
+        load_dataset("folder", root=site, size=8)
+    data = load_dataset("folder", root=site, size=8, allow_links=True)
+    assert data.images[1, 0, 0].tolist() == [1, 2, 3]
+    with pytest.raises(DataError, match="leads out of the folder"):  # also with a filled cache
+        load_dataset("folder", root=site, size=8)
+
+
+def test_a_linked_folder_is_a_link_too(site, tmp_path, write_image):
+    write_image(tmp_path / "private" / "secret.png", (1, 2, 3))
+    (site / "more").symlink_to(tmp_path / "private")
+    manifest(site, "more/secret.png,n2")
+    with pytest.raises(DataError, match="leads out of the folder by a link"):
+        load_dataset("folder", root=site, size=8)
+    (site / "images.csv").unlink()
+    (site / "more").rename(site / "n2")
+    (site / "pictures").rename(site / "n1")
+    with pytest.raises(DataError, match="leads out of the folder by a link"):
+        load_dataset("folder", root=site, size=8)
+    assert len(load_dataset("folder", root=site, size=8, allow_links=True)) == 6
+
+
+def test_links_inside_the_folder_and_paths_named_openly_are_fine(site, tmp_path, write_image):
+    elsewhere = write_image(tmp_path / "elsewhere" / "5.png", (1, 2, 3))
+    (tmp_path / "linked site").symlink_to(site)  # the folder itself may be reached by a link
+    (site / "pictures" / "again.png").symlink_to("0.png")
+    manifest(site, "pictures/again.png,n1", f"{elsewhere},n2", "../elsewhere/../elsewhere/5.png,n3")
+    for root in (site, tmp_path / "linked site"):
+        assert len(load_dataset("folder", root=root, size=8)) == 3

@@ -42,5 +42,11 @@ def test_commands_and_options_exist(capsys) -> None:
     table = "".join(line for line in PAGE.splitlines() if line.startswith("| `--"))
     told = set(re.findall(r"--[a-z-]+", table))
     assert told <= there
-    negations = {"--no-coarsen", "--no-crop-and-flip", "--no-pooled", "--no-zero-shot"}
+    negations = {
+        "--no-allow-links",
+        "--no-coarsen",
+        "--no-crop-and-flip",
+        "--no-pooled",
+        "--no-zero-shot",
+    }
     assert there - told == {"--help", "--out", "--json", *negations}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fedgrain.data import LabelledImages
 
 DOWNLOADABLE = ("cifar100", "tiny-imagenet")
-OPTIONS = ("size", "per_class", "seed", "manifest", "taxonomy", "max_unreadable")
+OPTIONS = ("size", "per_class", "seed", "manifest", "taxonomy", "max_unreadable", "allow_links")
 
 
 def add_to(commands: Any) -> None:
@@ -54,6 +54,12 @@ def add_show(actions: Any) -> None:
     show.add_argument("--taxonomy", type=Path, metavar="CSV", help="folder: if not taxonomy.csv")
     show.add_argument(
         "--max-unreadable", type=float, metavar="SHARE", help="of images to skip (default 0.01)"
+    )
+    show.add_argument(
+        "--allow-links",
+        action="store_true",
+        default=None,
+        help="folder: follow links to images that lead out of it",
     )
     show.add_argument(
         "--out", type=Path, metavar="DIR", help="draw a contact sheet per branch of the taxonomy"

@@ -102,6 +102,9 @@ def _add_check(parts: Any) -> None:
     parser.add_argument(
         "--images", type=Path, required=True, metavar="CSV", help="the site's manifest"
     )
+    parser.add_argument(
+        "--allow-links", action="store_true", help="follow links to images out of its folder"
+    )
     parser.add_argument("--site", default="site", metavar="NAME", help="the site's name")
     parser.add_argument("--knowledge", metavar="JSON", help="what the site knows, if not inferred")
     parser.add_argument("--count-rounding", type=int, default=1, metavar="N", help="as the app's")
@@ -125,7 +128,12 @@ def check(args: argparse.Namespace) -> None:
     if (args.server is None) != (args.certificate is None):
         raise DeploymentError("--server and --certificate belong together; give both or none")
     findings, counted = check_site(
-        args.app, args.images, args.site, args.knowledge, args.count_rounding
+        args.app,
+        args.images,
+        args.site,
+        args.knowledge,
+        args.count_rounding,
+        allow_links=args.allow_links,
     )
     if args.server is not None:
         findings += check_server(Server(args.server, args.certificate, args.key))

@@ -7,7 +7,9 @@ processes and 500,000 images at 224 need no more memory than a handful.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -15,11 +17,11 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from tqdm import tqdm
 
 from fedgrain.cores import available_cores
@@ -29,6 +31,8 @@ from fedgrain.errors import DataError
 MAX_UNREADABLE = 0.01  # default share of files that may be unreadable and are skipped
 BLOCK = 128  # images per task
 FEW = 1000  # below this, starting processes takes longer than decoding
+# What is opened, whatever a file is called: others (EPS) may start programs.
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,14 @@ def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
     """Decode an image to RGB [size, size, 3]: upright by EXIF, shorter side resized, centre crop.
 
     Greyscale, palette and CMYK become RGB, 16-bit grey keeps its upper 8 bits, and what is
-    transparent shows white.
+    transparent shows white. Only plain files of the :data:`FORMATS` are read.
     """
-    with _bombs_are_errors(), Image.open(path) as image:
+    with (
+        _bombs_are_errors(),
+        _opened(path) as file,
+        _formats_named(),
+        Image.open(file, formats=FORMATS) as image,
+    ):
         upright = _as_rgb(ImageOps.exif_transpose(image))
         if upright.size != (size, size):
             width, height = upright.size
@@ -73,6 +82,38 @@ def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
                 (size, size), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side)
             )
         return np.asarray(upright, dtype=np.uint8)
+
+
+def kind_of(mode: int) -> str:
+    """Say what a path leads to that is not a plain file."""
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def _opened(path: str | Path) -> IO[bytes]:
+    """Open a plain file; reading from anything else could wait forever, or do something."""
+    _check_plain(Path(path).stat().st_mode)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _check_plain(os.fstat(descriptor).st_mode)  # it may have been swapped
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _check_plain(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise DataError(f"{kind_of(mode)}, not a plain file")
+
+
+@contextmanager
+def _formats_named() -> Iterator[None]:
+    """Say which formats there are where a file has another; Pillow would name an open file."""
+    try:
+        yield
+    except UnidentifiedImageError:
+        raise DataError(f"not an image of the formats {', '.join(FORMATS)}") from None
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, load_or_decode
+from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, kind_of, load_or_decode
 from fedgrain.data.images import LabelledImages
 from fedgrain.data.manifest import SPLITS, Labels, Rows, read_manifest
 from fedgrain.errors import DataError
@@ -29,6 +30,7 @@ def load_folder(
     taxonomy: Taxonomy | str | Path | None = None,
     size: int = 64,
     max_unreadable: float = MAX_UNREADABLE,
+    allow_links: bool = False,
     workers: int | None = None,
     progress: bool | None = None,
 ) -> LabelledImages:
@@ -38,7 +40,8 @@ def load_folder(
     ``<label>/...`` or ``<split>/<label>/...``. ``taxonomy`` is ``taxonomy.csv`` in the folder
     unless given. The tree stays as it is: to coarsen it, pass the coarse tree to
     ``LabelledImages.in_taxonomy``. Images become squares of ``size``; up to a share of
-    ``max_unreadable`` of them may be unreadable and are skipped with a warning.
+    ``max_unreadable`` of them may be unreadable and are skipped with a warning. A link that leads
+    out of the folder is refused unless ``allow_links`` is set.
     """
     if root is None and manifest is None:
         raise DataError(
@@ -54,7 +57,8 @@ def load_folder(
         raise DataError(f"{listed}: a folder, where the list of the images should be; rename it")
     by_manifest = manifest is not None or listed.is_file()
     rows = read_manifest(listed, tree) if by_manifest else read_class_folders(folder, tree)
-    key = {"dataset": "folder", "source": _identity(rows)}
+    inside = None if allow_links else listed.parent if by_manifest else folder
+    key = {"dataset": "folder", "source": _identity(rows, inside)}
     numbers = np.arange(len(rows.paths), dtype=np.int32)
     listing = Listing([str(path) for path in rows.paths], numbers, np.zeros(len(numbers), np.int8))
     stored = load_or_decode(key, lambda: listing, Decoding(size, max_unreadable, workers, progress))
@@ -118,16 +122,63 @@ def _read_tree(folder: Path, path: str | Path | None) -> Taxonomy:
     return read_csv(chosen)
 
 
-def _identity(rows: Rows) -> str:
-    """Digest path, size and time of every image; a missing one is an error with its line."""
+class _Links:
+    """Tells links that lead out of a folder, also by a folder in between; None lets all pass.
+
+    A path that names another place openly, absolute or with dots, is none of them.
+    """
+
+    def __init__(self, root: Path | None) -> None:
+        self._named = None if root is None else os.path.abspath(root)  # noqa: PTH100 - no links
+        self._real = None if root is None else os.path.realpath(root)
+        self._folders: dict[str, tuple[bool, bool]] = {}  # each is looked up once
+
+    def lead_out(self, path: Path, is_link: bool) -> bool:
+        if self._named is None or self._real is None:
+            return False
+        folder = os.path.dirname(path)  # noqa: PTH120 - half the time of Path.parent
+        if folder not in self._folders:
+            named, real = os.path.abspath(folder), os.path.realpath(folder)  # noqa: PTH100
+            self._folders[folder] = (_is_in(named, self._named), _is_in(real, self._real))
+        named_inside, inside = self._folders[folder]
+        if is_link:
+            inside = _is_in(os.path.realpath(path), self._real)
+        return named_inside and not inside
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _identity(rows: Rows, root: Path | None) -> str:
+    """Digest path, size and time of every image; a missing one is an error with its line.
+
+    So is one that is not a plain file, and a link that leads out of ``root``, where given.
+    """
     digest = hashlib.sha256()
     missing: list[int] = []
+    links = _Links(root)
     for number, path in enumerate(rows.paths):
         try:
-            state = os.stat(path)  # noqa: PTH116 - half the time of Path.stat on many files
+            state = os.lstat(path)
+            is_link = stat.S_ISLNK(state.st_mode)
+            leads_out = links.lead_out(path, is_link)
+            if is_link and not leads_out:
+                state = os.stat(path)  # noqa: PTH116 - half the time of Path.stat on many files
         except (OSError, ValueError):  # a path with a NUL is none
             missing.append(number)
             continue
+        if leads_out:
+            raise DataError(
+                f"{rows.where[number]}: {str(path)!r} leads out of the folder by a link, to "
+                f"{os.path.realpath(path)!r}; put the image itself there, or follow such links "
+                "with --allow-links (in Python: allow_links=True)"
+            )
+        if not stat.S_ISREG(state.st_mode):
+            kind = kind_of(state.st_mode)
+            raise DataError(
+                f"{rows.where[number]}: {str(path)!r} is {kind}, not an image; remove it"
+            )
         digest.update(f"{path.absolute()}|{state.st_size}|{state.st_mtime_ns}\n".encode())
     if missing:
         first = missing[0]

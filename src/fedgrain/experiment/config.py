@@ -27,7 +27,8 @@ HEADS = (
 SUPERVISIONS = ("paper", "marginal", "projection")
 KNOWLEDGE = ("relational", "hidden-leaves", "known-paths", "inferred")
 PARTITIONS = ("iid", "dirichlet", "manifest")
-PLACES = ("data_root", "manifest", "taxonomy")  # where files lie; what is in them decides
+# where files lie, and how they are reached; what is in them decides
+PLACES = ("data_root", "manifest", "taxonomy", "allow_links")
 OWN_TREE_MAX_CHILDREN = 10  # of a user's tree, where it is to be coarsened
 
 
@@ -54,6 +55,9 @@ class Config:
     image_size: int | None = _setting(None, "side of the images in pixels, for imagenet and folder")
     max_unreadable: float | None = _setting(
         None, "folder: the share of images that may be unreadable (default 0.01)"
+    )
+    allow_links: bool | None = _setting(
+        None, "folder: follow links to images that lead out of it (default: no)"
     )
     images_per_class: int | None = _setting(
         None, "sample of each class, for imagenet (default 500)"

@@ -123,6 +123,7 @@ def load_images(config: Config) -> LabelledImages:
         "manifest": config.manifest,
         "taxonomy": config.taxonomy,
         "max_unreadable": config.max_unreadable,
+        "allow_links": config.allow_links,
     }
     options.update({name: value for name, value in given.items() if value is not None})
     return load_dataset(config.dataset, root=config.data_root, **options)

@@ -65,7 +65,13 @@ class Server:
 
 
 def check_site(
-    app_folder: Path, images: Path, site: str, knowledge: str | None, rounding: int
+    app_folder: Path,
+    images: Path,
+    site: str,
+    knowledge: str | None,
+    rounding: int,
+    *,
+    allow_links: bool = False,
 ) -> tuple[list[Finding], dict[str, Any]]:
     """Check a site's labels and images against the app; also return what was counted."""
     package = app_folder / PACKAGE
@@ -85,7 +91,7 @@ def check_site(
     }
     findings = [Finding("labels", True, f"all {len(rows.labels)} are nodes of the taxonomy")]
     try:
-        prepared = prepare_site(app, site, images, knowledge)
+        prepared = prepare_site(app, site, images, knowledge, allow_links=allow_links)
     except FedgrainError as error:
         return [*findings, Finding("images", False, str(error))], counted
     findings += _of_data(prepared)

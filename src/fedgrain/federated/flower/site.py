@@ -163,7 +163,8 @@ def open_site(
 ) -> Site:
     """Open the site a node's own settings describe.
 
-    ``site`` and ``images`` (and, if given, ``knowledge``) name the site and its files; or
+    ``site`` and ``images`` (and, if given, ``knowledge``) name the site and its files, and
+    ``allow-links`` lets links lead out of the folder of ``images``; or
     ``partition-id`` makes it one client of a benchmark that every machine has in full.
     """
     rounding = int(node.get("count-rounding", rounding))
@@ -180,7 +181,8 @@ def open_site(
             )
     knowledge = str(node["knowledge"]) if "knowledge" in node else None
     name = str(node["site"])
-    prepared = prepare_site(app, name, Path(str(node["images"])), knowledge)
+    links = node.get("allow-links", False) is True
+    prepared = prepare_site(app, name, Path(str(node["images"])), knowledge, allow_links=links)
     return Site(name, alone(prepared, 0), rounding, release)
 
 
@@ -204,10 +206,18 @@ def _release(node: Mapping[str, Any], privacy: Privacy | None) -> Release | None
     return Release(privacy, SiteLedger(path))
 
 
-def prepare_site(app: App, name: str, images: Path, knowledge: str | None = None) -> Prepared:
+def prepare_site(
+    app: App, name: str, images: Path, knowledge: str | None = None, *, allow_links: bool = False
+) -> Prepared:
     """Read a site's own manifest; all its images are its own, whatever client they name."""
     assert app.taxonomy is not None
-    data = load_folder(manifest=images, taxonomy=app.taxonomy, size=app.image_size, progress=False)
+    data = load_folder(
+        manifest=images,
+        taxonomy=app.taxonomy,
+        size=app.image_size,
+        allow_links=allow_links,
+        progress=False,
+    )
     everyone = np.zeros(len(data), np.int32)
     data = replace(data, clients=everyone, client_names=(name,))
     return prepare_from(site_config(app.config, knowledge), data)
