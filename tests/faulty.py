@@ -2,12 +2,14 @@
 
 The images of a bad client are of one even colour, which says how it is bad; the net, which runs
 where clients train, misbehaves on such images. Nothing of fedgrain is replaced. Only the kinds
-named in the environment variable FAULTS are active.
+named in the environment variable FAULTS are active; DIE_ONCE names a file that says that the client
+that dies has done so.
 """
 
 import os
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -93,6 +95,11 @@ def misbehave(fault: str, logits: Tensor) -> Tensor:
             os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(600)
     if fault == "die":
+        once = os.environ.get("DIE_ONCE")
+        if once and Path(once).exists():
+            return logits
+        if once:
+            Path(once).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     if fault == "exit":
         os._exit(3)

@@ -524,14 +524,13 @@ def test_the_search_for_imagenet_uses_its_own_sample_and_all_classes():
 # processes
 
 
-def test_a_killed_process_loses_its_own_job_alone(tmp_path):
+def test_the_job_of_a_killed_process_is_done_by_another(tmp_path):
     with local_workers(2) as workers:
         jobs = [workers.submit(killed_once, str(tmp_path / "died"), n) for n in range(4)]
-        outcomes = [job.exception() or job.result() for job in jobs]
-    failed = [outcome for outcome in outcomes if isinstance(outcome, StudyError)]
-    assert len(failed) == 1
-    assert "its process was killed" in str(failed[0])
-    assert len([outcome for outcome in outcomes if isinstance(outcome, int)]) == 3
+        assert [job.result() for job in jobs] == [0, 1, 2, 3]
+        last = workers.submit(killed_once, str(tmp_path / "no folder" / "died"), 5)
+        with pytest.raises(StudyError, match="its process was killed at each of 3 attempts"):
+            last.result()
 
 
 def test_processes_end_at_once_with_an_exception(tmp_path):

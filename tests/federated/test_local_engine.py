@@ -3,9 +3,11 @@
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import torch
 
 import faulty
+from fedgrain.errors import RunError
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.prepare import prepare
 from fedgrain.experiment.run import run
@@ -59,8 +62,6 @@ def test_the_same_bits_for_1_2_and_3_workers(algorithm, others, tmp_path):
 REASONS = {
     "raise": "RuntimeError: the camera is broken",
     "hang": "exceeded its time limit of 20 s",
-    "die": "its worker process died (signal SIGKILL)",
-    "exit": "its worker process died (exit code 3)",
     "nan": "its update holds NaN or infinite numbers",
     "huge": "its update ",
     "shape": "its update has head.bias of shape [1], but",
@@ -77,7 +78,10 @@ def test_a_bad_client_of_each_kind_costs_its_own_update(tmp_path, monkeypatch):
     assert found.keys() == REASONS.keys()
     for client, reason in REASONS.items():
         assert found[client].startswith(reason)
-    assert {c["client"] for c in line["clients"]} == {*faulty.GOOD, "kill engine"}  # not active
+    others = {"kill engine", "die", "exit"}  # not active
+    assert {c["client"] for c in line["clients"]} == {*faulty.GOOD, *others}
+    assert result.values["faults"] == len(REASONS)
+    assert result.values["retries"] == 0
     assert np.isfinite(result.hf)
     assert all(torch.isfinite(w).all() for w in result.model.net.state_dict().values())
 
@@ -103,17 +107,85 @@ def test_a_worker_killed_from_outside_is_replaced(tmp_path):
         tasks = [Task(1, client, workshop.initial) for client in range(3)]
         first = dict(engine.train(tasks))
         assert all(isinstance(outcome, Update) for outcome in first.values())
+        wait_for_workers(engine)
         victims = worker_pids(os.getpid())
         assert len(victims) == 2
         os.kill(victims[0], signal.SIGKILL)
-        outcomes = [outcome for _, outcome in engine.train(tasks)]
-        lost = [outcome for outcome in outcomes if isinstance(outcome, Fault)]
-        assert [fault.reason for fault in lost] == ["its worker process died (signal SIGKILL)"]
         again = [outcome for _, outcome in engine.train(tasks)]
+        assert [told["reason"] for told in engine.retries] == [
+            "its worker process died (signal SIGKILL)"
+        ]
         for before, after in zip(first.values(), again, strict=True):
             assert all(torch.equal(before.state[n], after.state[n]) for n in before.state)
         assert set(worker_pids(os.getpid())) - set(victims)
     assert worker_pids(os.getpid()) == []
+
+
+def test_a_client_whose_worker_is_killed_is_trained_again_to_the_same_bits(tmp_path, monkeypatch):
+    config = Config(**{**SETTINGS, "rounds": 2})
+    calm = run(config, tmp_path / "calm", workers=1)
+    monkeypatch.setenv("FAULTS", "die")
+    monkeypatch.setenv("DIE_ONCE", str(tmp_path / "died"))
+    result = run(config, tmp_path / "run", workers=2)
+    assert (tmp_path / "died").exists()
+    assert best(tmp_path / "run") == best(tmp_path / "calm")
+    lines = lines_of(tmp_path / "run")
+    retry = {"of": "die", "reason": "its worker process died (signal SIGKILL)"}
+    assert lines[0].pop("retries") == [retry]
+    assert lines == lines_of(tmp_path / "calm")
+    stored = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (stored["faults"], stored["retries"]) == (0, 1)
+    assert (calm.values["faults"], calm.values["retries"]) == (0, 0)
+    assert stored["hf"] == calm.hf == result.hf
+
+
+def test_a_client_whose_worker_dies_every_time_stops_the_run(tmp_path, monkeypatch):
+    config = Config(**{**SETTINGS, "rounds": 1})
+    monkeypatch.setenv("FAULTS", "exit")
+    reason = re.escape("exit: its worker process died (exit code 3), at each of 3 attempts")
+    with pytest.raises(RunError, match=reason):
+        run(config, tmp_path / "run", workers=2)
+    assert worker_pids(os.getpid()) == []
+    assert not (tmp_path / "run" / "result.json").exists()
+    monkeypatch.setenv("FAULTS", "")
+    run(config, tmp_path / "run", workers=1)  # goes on
+    run(config, tmp_path / "calm", workers=1)
+    assert best(tmp_path / "run") == best(tmp_path / "calm")
+
+
+def test_stopped_workers_do_not_stop_the_engine():
+    """The message is larger than a socket's buffer: sending it to a stopped process waits."""
+    prepared = prepare(Config(**SETTINGS))
+    prepared = prepared.with_images(shared(prepared.data.images))
+    workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+    expected = workshop.validate(workshop.initial)
+    large = {**workshop.initial, "large": torch.zeros(1_000_000)}
+    with LocalEngine(workshop, 2, time_limit=2.0) as engine:
+        stop_workers(engine)
+        rescue = threading.Timer(60, signal_workers, [signal.SIGCONT])
+        rescue.start()
+        began = time.monotonic()
+        outcomes = [outcome for _, outcome in engine.train([Task(1, c, large) for c in (0, 1)])]
+        assert time.monotonic() - began < 40
+        assert [fault.reason for fault in outcomes] == ["exceeded its time limit of 2 s"] * 2
+        assert engine.retries == []
+        stop_workers(engine)
+        assert engine.validate(workshop.initial) == expected
+        reason = "its worker process was stopped for 2 s"
+        assert list(engine.retries) == [{"of": "validation", "reason": reason}] * 2
+        rescue.cancel()
+
+
+def test_workers_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    prepared = prepare(Config(**SETTINGS))
+    prepared = prepared.with_images(shared(prepared.data.images))
+    workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+    monkeypatch.chdir(tmp_path)
+    with LocalEngine(workshop, 1) as engine:
+        ((_, outcome),) = engine.train([Task(1, 0, workshop.initial)])
+    assert isinstance(outcome, Update)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_workers_validate_too():
@@ -154,6 +226,22 @@ def test_images_are_mapped_and_not_copied(tmp_path):
     del copy
     gc.collect()
     assert not place.is_symlink()  # and it ends with the last array that maps it
+
+
+def wait_for_workers(engine: LocalEngine) -> None:
+    """Wait until all of them have started."""
+    while not all(worker.is_free for worker in engine._pool._workers):
+        engine._pool._wait()
+
+
+def stop_workers(engine: LocalEngine) -> None:
+    wait_for_workers(engine)
+    signal_workers(signal.SIGSTOP)
+
+
+def signal_workers(number: signal.Signals) -> None:
+    for pid in worker_pids(os.getpid()):
+        os.kill(pid, number)
 
 
 def worker_pids(parent: int) -> list[int]:

@@ -112,6 +112,9 @@ def run(args: argparse.Namespace) -> None:
     who = f"alpha {config.alpha:g}" if config.simulated else f"knowledge {config.knowledge}"
     print(f"{method}, {who}, seed {config.seed}")
     print(f"rounds {result.rounds}" + (f", cycles {result.cycles}" if result.cycles else ""))
+    lost, again = result.values.get("faults", 0), result.values.get("retries", 0)
+    if lost or again:
+        print(f"updates lost {lost}, tasks done again {again}: see metrics.jsonl")
     if result.validation_hf is not None:
         print(f"validation HF  {result.validation_hf:.4f}")
     if result.tested_on:
@@ -157,6 +160,8 @@ def progress_bar(config: Config) -> Any:
             self.bar.update()
             for fault in line["faults"]:
                 self.bar.write(f"{fault['client']}: {fault['fault']}", file=sys.stderr)
+            for again in line.get("retries", []):
+                self.bar.write(f"{again['of']}, again: {again['reason']}", file=sys.stderr)
 
         def close(self) -> None:
             if self.bar is not None:

@@ -31,6 +31,8 @@ class Progress:
     lines: int
     seconds: float
     first_stage_rounds: int = 0  # of fedbdft, once its branches are trained
+    faults: int = 0  # updates that were lost
+    retries: int = 0  # of tasks whose worker died
 
 
 def save_progress(path: Path, progress: Progress) -> None:
@@ -40,6 +42,8 @@ def save_progress(path: Path, progress: Progress) -> None:
         "lines": progress.lines,
         "seconds": progress.seconds,
         "first_stage_rounds": progress.first_stage_rounds,
+        "faults": progress.faults,
+        "retries": progress.retries,
     }
     state = progress.state
     if isinstance(state, FedAvgState):
@@ -76,7 +80,14 @@ def load_progress(path: Path) -> Progress:
             stopping = EarlyStopping(**told["stopping"])
             branches[int(number)] = BranchState(stopping=stopping, rounds=told["rounds"], **parts)
         state = FedBdftState(about["cycle"], branches)
-    return Progress(state, about["lines"], about["seconds"], about["first_stage_rounds"])
+    return Progress(
+        state,
+        about["lines"],
+        about["seconds"],
+        about["first_stage_rounds"],
+        about.get("faults", 0),  # which earlier versions did not count
+        about.get("retries", 0),
+    )
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:

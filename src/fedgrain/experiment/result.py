@@ -126,6 +126,8 @@ def result_values(
         "validation_hf": validation_hf,
         "rounds": rounds,
         "cycles": cycles,
+        "faults": progress.faults,
+        "retries": progress.retries,
         "seconds": round(progress.seconds, 3),
         "seed": config.seed,
         "untrained_branches": untrained,

@@ -212,12 +212,20 @@ def train_rounds(
             stage, number = "fedavg", progress.state.round + 1
         for callback in callbacks:
             callback.on_round_start(stage, number)
-        began = time.perf_counter()
+        began, before = time.perf_counter(), len(engine.retries)
         state, report = _round(progress.state, plan, engine)
         took = time.perf_counter() - began
+        retries = engine.retries[before:]
         line = {**report.line(), "seconds": round(took, 3)}
+        if retries:
+            line["retries"] = list(retries)
         progress = replace(
-            progress, state=state, lines=progress.lines + 1, seconds=progress.seconds + took
+            progress,
+            state=state,
+            lines=progress.lines + 1,
+            seconds=progress.seconds + took,
+            faults=progress.faults + len(report.faults),
+            retries=progress.retries + len(retries),
         )
         if place:
             place.add_line(line)

@@ -27,6 +27,7 @@ from fedgrain.files import written_whole
 if TYPE_CHECKING:
     from fedgrain.experiment.tracking import Tracking
 
+ATTEMPTS = 3  # at a job whose process is killed
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -66,8 +67,9 @@ def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:
 class Workers(Executor):
     """A number of processes that take one job at a time.
 
-    Each has a pool of its own: a process that is killed (by the system, out of memory) loses its
-    own job alone. They end with the process that started them, however that one ends.
+    Each has a pool of its own: a process that is killed (by the system, out of memory) touches its
+    own job alone, which a fresh one goes on with. They end with the process that started them,
+    however that one ends.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -83,6 +85,17 @@ class Workers(Executor):
         return self._threads.submit(self._in_process, fn, *args, **kwargs)
 
     def _in_process(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(ATTEMPTS):
+            try:
+                return self._once(fn, *args, **kwargs)
+            except BrokenProcessPool:
+                self._own.pool = None
+        raise StudyError(
+            f"its process was killed at each of {ATTEMPTS} attempts, perhaps for want of memory; "
+            "give the same command again with fewer --jobs"
+        )
+
+    def _once(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         pool: ProcessPoolExecutor | None = getattr(self._own, "pool", None)
         if pool is None:
             pool = ProcessPoolExecutor(
@@ -90,16 +103,9 @@ class Workers(Executor):
             )
             self._own.pool = pool
             self._pools.append(pool)
-        try:
-            with _without_interrupts():  # which the process inherits while it starts
-                future = pool.submit(fn, *args, **kwargs)
-            return future.result()
-        except BrokenProcessPool:
-            self._own.pool = None
-            raise StudyError(
-                "its process was killed, perhaps for want of memory; give the same command again "
-                "with fewer --jobs"
-            ) from None
+        with _without_interrupts():  # which the process inherits while it starts
+            future = pool.submit(fn, *args, **kwargs)
+        return future.result()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes: after their jobs, or at once if nobody waits."""

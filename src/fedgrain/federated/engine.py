@@ -46,6 +46,10 @@ class Engine(Protocol):
     def parameters(self) -> frozenset[str]:
         """Names of the weights that are trained; what else a state holds is a buffer."""
 
+    @property
+    def retries(self) -> Sequence[Mapping[str, str]]:
+        """What was done again since it started because a worker died, and why."""
+
     def branch_name(self, branch: int) -> str:
         """Return the id of the node a branch belongs to."""
 
@@ -76,6 +80,7 @@ class SequentialEngine:
 
     def __init__(self, workshop: Workshop) -> None:
         self.workshop = workshop
+        self.retries: list[dict[str, str]] = []
         self.client_names = [client.name for client in workshop.federation.clients]
         self.parameters = workshop.parameters
         self.branch_name = workshop.federation.taxonomy.ids.__getitem__

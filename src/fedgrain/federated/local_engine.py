@@ -42,6 +42,7 @@ class LocalEngine(SequentialEngine):
         self._time_limit = time_limit
         self._workers = workers
         self._pool = Pool(packed(recipe), workers)
+        self.retries = self._pool.retries
 
     def __enter__(self) -> LocalEngine:
         return self
@@ -55,9 +56,17 @@ class LocalEngine(SequentialEngine):
         self._pool.close()
 
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
-        """Train all tasks at once; outcomes come in the order of the tasks."""
+        """Train all tasks at once; outcomes come in the order of the tasks.
+
+        A task whose worker dies is trained again: it is the machine's fault, not the client's.
+        """
         jobs = (
-            Job("train", (task.round, task.client, task.weights, task.branch), self._time_limit)
+            Job(
+                "train",
+                (task.round, task.client, task.weights, task.branch),
+                self._time_limit,
+                subject=self.client_names[task.client],
+            )
             for task in tasks
         )
         for task, answer in zip(
@@ -78,16 +87,20 @@ class LocalEngine(SequentialEngine):
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
         """Validate all branches side by side."""
-        jobs = (Job("validate_branch", (branch, state)) for branch, state in weights.items())
+        jobs = (self._validation("validate_branch", *model) for model in weights.items())
         answers = self._pool.in_order(jobs, AHEAD * self._workers)
         return {branch: _found(answer) for branch, answer in zip(weights, answers, strict=True)}
 
     def _spread(self, method: str, model: object, indices: Indices) -> Indices:
         """Predict images on all workers, a part each."""
         parts = [part for part in np.array_split(indices, self._workers) if len(part)]
-        jobs = (Job(method, (model, part)) for part in parts)
+        jobs = (self._validation(method, model, part) for part in parts)
         answers = [_found(answer) for answer in self._pool.in_order(jobs, len(parts))]
         return np.concatenate(answers) if answers else np.empty(0, np.int64)
+
+    def _validation(self, method: str, *arguments: Any) -> Job:
+        """Return a job of the server's own, which may take longer than a client's."""
+        return Job(method, arguments, self._time_limit, may_be_slow=True, subject="validation")
 
 
 def _found(answer: Any) -> Any:

@@ -1,4 +1,9 @@
-"""Persistent worker processes that answer jobs; one that dies or hangs is replaced."""
+"""Persistent worker processes that answer jobs; one that dies or hangs is replaced.
+
+A job whose worker died is done again by a fresh one: jobs are deterministic, so the answer has the
+same bits. Each worker has a thread that talks to it, so that this process never waits for the pipe
+of a worker that does not listen.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +13,38 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from fedgrain.errors import FederationError
+from fedgrain.errors import FederationError, RunError
 from fedgrain.federated.messages import packed, unpacked
 
 START_SECONDS = 300.0
 END_SECONDS = 5.0
 FAILED_STARTS = 3  # in a row, after which something is wrong with the machine and not with a client
+ATTEMPTS = 3  # at a job whose worker dies
 
 
 @dataclass(frozen=True)
 class Job:
-    """A call of a method of the worker's workshop."""
+    """A call of a method of the worker's workshop.
+
+    With ``may_be_slow`` the time limit counts only for a worker that somebody has stopped.
+    """
 
     method: str
     arguments: tuple[Any, ...]
     time_limit: float | None = None
+    may_be_slow: bool = False
+    subject: str = ""  # whose job it is, for messages
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,15 @@ class Lost:
     reason: str
 
 
+@dataclass
+class _Order:
+    """A job with the ticket for its answer, and how often its worker has died."""
+
+    ticket: int
+    job: Job
+    deaths: int = 0
+
+
 class Pool:
     """A fixed number of workers, built from one recipe; first come, first served."""
 
@@ -47,16 +70,18 @@ class Pool:
         self._recipe = tempfile.TemporaryFile()  # noqa: SIM115, until close()
         self._recipe.write(recipe)
         self._recipe.flush()
-        self._waiting: deque[tuple[int, Job]] = deque()
+        self.retries: list[dict[str, str]] = []  # jobs that were done again, and why
+        self._waiting: deque[_Order] = deque()
+        self._events: _Events = SimpleQueue()
         self._answers: dict[int, Any] = {}
         self._next = 0
         self._failed_starts = 0
-        self._workers = [_Worker(self._recipe.fileno()) for _ in range(workers)]
+        self._workers = [self._new_worker() for _ in range(workers)]
 
     def submit(self, job: Job) -> int:
         """Queue a job; the ticket gives its answer."""
         ticket, self._next = self._next, self._next + 1
-        self._waiting.append((ticket, job))
+        self._waiting.append(_Order(ticket, job))
         self._hand_out()
         return ticket
 
@@ -86,47 +111,79 @@ class Pool:
     def _hand_out(self) -> None:
         for worker in self._workers:
             if self._waiting and worker.is_free:
-                worker.give(*self._waiting.popleft())
+                worker.give(self._waiting.popleft())
 
     def _wait(self) -> None:
         """Wait until a worker answers, dies or runs out of time, and take note of it."""
         self._hand_out()
         deadlines = [w.deadline for w in self._workers if w.deadline is not None]
         timeout = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
-        ready = wait([worker.connection for worker in self._workers], timeout)
-        now = time.monotonic()
-        for number, worker in enumerate(self._workers):
-            if worker.connection in ready:
-                self._take(number, worker)
-            elif worker.deadline is not None and now >= worker.deadline:
-                limit = worker.job.time_limit if worker.job else START_SECONDS
-                self._replace(number, f"exceeded its time limit of {limit:g} s")
+        with suppress(Empty):
+            worker, message = self._events.get(timeout=timeout)
+            if worker in self._workers:  # and not replaced meanwhile
+                self._take(worker, message)
+        for worker in list(self._workers):
+            if worker.deadline is not None and time.monotonic() >= worker.deadline:
+                self._out_of_time(worker)
         self._hand_out()
 
-    def _take(self, number: int, worker: _Worker) -> None:
-        try:
-            kind, content = unpacked(worker.connection.recv_bytes())
-        except (EOFError, OSError):
-            self._replace(number, f"its worker process died ({worker.cause_of_death()})")
+    def _take(self, worker: _Worker, message: bytes | None) -> None:
+        if message is None:
+            self._again(worker, f"its worker process died ({worker.cause_of_death()})")
             return
-        if worker.ticket is None:
+        kind, content = unpacked(message)
+        if worker.order is None:
             if kind == "error":
                 raise FederationError(f"a worker process cannot start: {content}")
             self._failed_starts = 0
         else:
-            self._answers[worker.ticket] = Lost(content) if kind == "error" else content
+            self._answers[worker.order.ticket] = Lost(content) if kind == "error" else content
         worker.rest()
 
-    def _replace(self, number: int, reason: str) -> None:
-        worker = self._workers[number]
-        worker.end(at_once=True)
-        if worker.ticket is not None:
-            self._answers[worker.ticket] = Lost(reason)
+    def _out_of_time(self, worker: _Worker) -> None:
+        job = worker.order.job if worker.order else None
+        limit = START_SECONDS if job is None or job.time_limit is None else job.time_limit
+        if job is not None and job.may_be_slow:
+            if worker.is_stopped():
+                self._again(worker, f"its worker process was stopped for {limit:g} s")
+            else:
+                worker.deadline = time.monotonic() + limit
+            return
+        reason = f"exceeded its time limit of {limit:g} s"
+        if worker.order is None:
+            self._not_started(reason)
         else:
-            self._failed_starts += 1
-            if self._failed_starts >= FAILED_STARTS:
-                raise FederationError(f"worker processes cannot start: the last one {reason}")
-        self._workers[number] = _Worker(self._recipe.fileno())
+            self._answers[worker.order.ticket] = Lost(reason)
+        self._replace(worker)
+
+    def _again(self, worker: _Worker, reason: str) -> None:
+        """Replace a worker that died, and let its job be done by the next that is free."""
+        order = worker.order
+        if order is None:
+            self._not_started(reason)
+        else:
+            order.deaths += 1
+            if order.deaths >= ATTEMPTS:
+                raise RunError(
+                    f"{order.job.subject or order.job.method}: {reason}, at each of {ATTEMPTS} "
+                    "attempts; if memory ran out, try fewer --workers: the same command goes on "
+                    "from the last whole round"
+                )
+            self.retries.append({"of": order.job.subject or order.job.method, "reason": reason})
+            self._waiting.appendleft(order)
+        self._replace(worker)
+
+    def _not_started(self, reason: str) -> None:
+        self._failed_starts += 1
+        if self._failed_starts >= FAILED_STARTS:
+            raise FederationError(f"worker processes cannot start: the last one {reason}")
+
+    def _replace(self, worker: _Worker) -> None:
+        worker.end(at_once=True)
+        self._workers[self._workers.index(worker)] = self._new_worker()
+
+    def _new_worker(self) -> _Worker:
+        return _Worker(self._recipe.fileno(), self._events)
 
 
 class _Worker:
@@ -136,12 +193,13 @@ class _Worker:
     would have to be waited for before the next one is started.
     """
 
-    def __init__(self, recipe: int) -> None:
+    def __init__(self, recipe: int, events: _Events) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
                 [
                     sys.executable,
+                    "-P",  # nothing is imported from the current folder unless we do so too
                     "-m",
                     "fedgrain.federated.worker",
                     str(theirs.fileno()),
@@ -151,22 +209,50 @@ class _Worker:
                 pass_fds=(theirs.fileno(), recipe),
                 stdin=subprocess.DEVNULL,
                 process_group=0,  # Ctrl-C is for the engine, which ends us, also before main()
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": _import_path(),
+                },
             )
-        self.connection = Connection(ours.detach())
-        self.ticket: int | None = None
-        self.job: Job | None = None
+        self.order: _Order | None = None
         self.is_free = False
         self.deadline: float | None = time.monotonic() + START_SECONDS
+        self._socket = ours
+        self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._talk, args=(events,), daemon=True)
+        self._thread.start()
 
-    def give(self, ticket: int, job: Job) -> None:
-        self.ticket, self.job, self.is_free = ticket, job, False
-        self.deadline = None if job.time_limit is None else time.monotonic() + job.time_limit
-        with suppress(OSError):  # if it died already, its connection will say so
-            self.connection.send_bytes(packed((job.method, job.arguments)))
+    def _talk(self, events: _Events) -> None:
+        """Pass on its answers, and send it what is in the outbox; None says that it is gone."""
+        connection = Connection(os.dup(self._socket.fileno()))
+        try:
+            with connection:
+                while True:
+                    events.put((self, connection.recv_bytes()))
+                    message = self._outbox.get()
+                    if message is None:
+                        return
+                    connection.send_bytes(message)
+                    del message  # it may be large, and the answer may take long
+        except (EOFError, OSError):
+            events.put((self, None))
+
+    def give(self, order: _Order) -> None:
+        self.order, self.is_free = order, False
+        limit = order.job.time_limit
+        self.deadline = None if limit is None else time.monotonic() + limit
+        self._outbox.put(packed((order.job.method, order.job.arguments)))
 
     def rest(self) -> None:
-        self.ticket, self.job, self.is_free, self.deadline = None, None, True, None
+        self.order, self.is_free, self.deadline = None, True, None
+
+    def is_stopped(self) -> bool:
+        """Whether somebody has stopped the process (SIGSTOP); where it cannot be told, no."""
+        try:
+            about = Path(f"/proc/{self.process.pid}/stat").read_text()
+        except OSError:
+            return False
+        return about.rpartition(")")[2].split()[0] in ("T", "t")
 
     def cause_of_death(self) -> str:
         with suppress(subprocess.TimeoutExpired):
@@ -178,11 +264,23 @@ class _Worker:
 
     def end(self, *, at_once: bool = False) -> None:
         """Hang up, which ends a free worker; kill one that does not listen."""
-        self.connection.close()
         if at_once or not self.is_free:
             self.process.kill()
+        self._outbox.put(None)
+        with suppress(OSError):  # it has hung up itself
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
         try:
             self.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def _import_path() -> str:
+    """Return where this process imports from, as its workers are to."""
+    return os.pathsep.join(place or str(Path.cwd()) for place in sys.path)
+
+
+_Events = SimpleQueue[tuple[_Worker, bytes | None]]

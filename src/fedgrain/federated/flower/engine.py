@@ -69,6 +69,7 @@ class FlowerEngine:
         self.branch_name = workshop.federation.taxonomy.ids.__getitem__
         self.new_average = new_average
         self.traffic = Traffic()
+        self.retries: list[dict[str, str]] = []  # a site that fails is asked again next round
         self._at_sites, self._time_limit = validate_at_sites, time_limit
         self._ledger = ledger  # there if sites noise what they send, and withhold the rest
         self._nodes: dict[int, int] = {}  # client -> its node
