@@ -35,3 +35,9 @@ docs: .venv/.ready
 
 bench: .venv/.ready
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+# Attack it: every kill, flipped bit and lie counts (tests/attacks). make attack SECONDS=60 is a sample.
+SECONDS ?= 600
+.PHONY: attack
+attack: .venv/.ready
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m attacks --seconds $(SECONDS)

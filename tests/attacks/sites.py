@@ -1,0 +1,135 @@
+"""A site that lies to the server: the round goes on, and the model is what it would be without it.
+
+Four sites, three of them honest, answer a real engine; the messages are Flower's, and only the
+network is left out. What the server made of the lie is compared, to the bit, with what it makes of
+a liar that is away, one whose training or scoring fails, one that tells the truth, or one that
+claims as many samples as the server believes (TIMES_MEDIAN times the median of the others).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from attacks.harness import Case, Told, WrongError, alone, as_command
+from attacks.lies import Attack, Lie, attacks, counting, failing, truth
+from attacks.world import World
+
+NAMES = ["museum", "zoo", "herbarium", "aquarium"]
+LIAR = 1
+LABELS = [["a1", "a2", "b1", "c", "a"], ["a3", "b2", "b", "c"], ["a1", "b1", "b2", "r"],
+          ["a2", "a3", "b2", "c"]]  # fmt: skip
+VALIDATION = [["a1", "b1"], ["a3", "c", "b2"], ["a", "b1", "c", "c"], ["a2", "b2", "c"]]
+LONGEST_TOLD = 1000  # characters of anything that the server says of a site
+
+
+def cases(world: World, seed: int) -> list[Case]:
+    """Return a case per lie."""
+    references = {
+        name: played(lie, "zoo")
+        for name, lie in {
+            "honest": truth,
+            "away": failing("query", "train", "evaluate"),
+            "untrained": failing("train"),
+            "whole untrained": failing("train", holding="whole"),
+            "unscored": failing("evaluate"),
+            "believed": counting(believed_count()),
+        }.items()
+    }
+    return [Case(attack.name, _attempt(attack, references)) for attack in attacks(seed)]
+
+
+def _attempt(attack: Attack, references: dict[str, Any]) -> Callable[[Any], None]:
+    def attempt(scratch: Any) -> None:
+        def play() -> None:
+            print(json.dumps(played(attack.lie, attack.registered)))
+
+        told: Told = alone(lambda: as_command(play)).judged()
+        if told.code:
+            raise WrongError(f"the round ended: {told.err[-300:]!r}")
+        found = json.loads(told.out.splitlines()[-1])
+        same = [n for n, other in references.items() if found["result"] == other["result"]]
+        if not set(same) & set(attack.allowed):
+            raise WrongError(f"the model is as for {same or 'none of the references'}, "
+                        f"not {' or '.join(attack.allowed)}")  # fmt: skip
+        check_told(found["said"])
+
+    return attempt
+
+
+def check_told(said: Sequence[str]) -> None:
+    """Check that nothing the server says can forge a line of its log or fill it."""
+    for text in said:
+        if not text.isprintable() or len(text) > LONGEST_TOLD:
+            raise WrongError(f"the server says {text[:200]!r} ({len(text)} characters)")
+
+
+# a federation
+
+
+def played(lie: Lie, registered: str) -> dict[str, Any]:
+    """Play two rounds of fedavg and a cycle of fedbdft; return what they gave and what was said."""
+    from fedgrain.federated import fedavg, fedbdft
+
+    engine, plan = engine_with(lie, registered)
+    said = list(engine.refresh())
+    state = fedavg.init(engine.workshop.initial, plan)
+    results: list[Any] = []
+    for _ in range(2):
+        state, report = fedavg.apply(state, plan, engine)
+        results.append(report.validation_hf)
+        said += [line["fault"] for line in report.faults]
+    branches = fedbdft.init(engine.workshop.decoupled(state.best), plan, engine)
+    branches, report = fedbdft.apply(branches, plan, engine)
+    weights = [state.weights, *(branch.weights for branch in branches.branches.values())]
+    return {"result": [results, [_digest(part) for part in weights]], "said": said}
+
+
+def engine_with(lie: Lie, registered: str) -> tuple[Any, Any]:
+    """Return an engine over four sites, of which one lies, and the plan of the rounds."""
+    from flwr.proto.node_pb2 import NodeInfo
+    from flwr.supercore.task_identity import TaskIdentity
+
+    from fedgrain.federated import LocalSettings, Model, Plan, Workshop
+    from fedgrain.federated.flower.engine import FlowerEngine
+    from fedgrain.federated.flower.site import Site
+    from flower_wire import Wire, at
+    from small_federation import federation
+
+    for name in ("_run_id", "_task_id", "_node_id"):
+        setattr(TaskIdentity, name, 1)
+    plan = Plan(join_ratio=1.0, rounds=2, cycles=2, local=LocalSettings(batch=4),
+                branch=LocalSettings(lr=0.05, batch=4), min_branch_samples=2)  # fmt: skip
+    model = Model(net="own_parts:SmallNet", head="cond-softmax")
+    whole = federation(LABELS, client_validation=VALIDATION)
+    sites = [Site(name, Workshop(replace(whole, clients=(client,)), model, plan), 1)
+             for name, client in zip(NAMES, whole.clients, strict=True)]  # fmt: skip
+    answers = {10 + number: at(site) for number, site in enumerate(sites)}
+    honest = answers[10 + LIAR]
+    answers[10 + LIAR] = lambda message: lie(message.metadata.message_type, honest(message))
+    wire = Wire(answers)
+    for number, name in enumerate(NAMES):
+        told = registered if number == LIAR else name
+        wire.infos[10 + number] = NodeInfo(node_id=10 + number, online_until=1.0, name=told)
+    engine = FlowerEngine(
+        wire, Workshop(whole, model, plan), NAMES, validate_at_sites=True, time_limit=5.0
+    )
+    return engine, plan
+
+
+def _digest(state: dict[str, torch.Tensor]) -> str:
+    return hashlib.sha256(b"".join(v.numpy().tobytes() for v in state.values())).hexdigest()
+
+
+def believed_count() -> int:
+    """Return how many samples the server believes a site whose fellows have about four."""
+    try:
+        from fedgrain.federated.flower.limits import TIMES_MEDIAN
+    except ImportError:
+        return 400
+    return 4 * TIMES_MEDIAN
