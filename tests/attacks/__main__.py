@@ -56,17 +56,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def attack(
     folder: Path, names: Sequence[str], seconds: float, *, seed: int, jobs: int
 ) -> list[Tally]:
-    """Build the world and attack it; time that one attack leaves goes to the next."""
-    end = time.monotonic() + seconds
+    """Build the world and attack it; time that one attack leaves goes to the next.
+
+    The time is that of the cases: making what they damage comes on top.
+    """
     world = build(folder / "world")
     tallies = []
     for number, name in enumerate(names):
         share, make = ATTACKS[name]
         cases = make(world, seed)
-        shares = sum(ATTACKS[other][0] for other in names[number:])
-        own = (end - time.monotonic()) * share / shares
         print(f"{name}: {len(cases)} cases", file=sys.stderr, flush=True)
+        began = time.monotonic()
+        own = seconds * share / sum(ATTACKS[other][0] for other in names[number:])
         tallies.append(run_cases(name, cases, folder / "scratch", own, seed=seed, jobs=jobs))
+        seconds -= time.monotonic() - began
     return tallies
 
 
