@@ -95,10 +95,13 @@ def _coherent_split(taxonomy: Taxonomy, clients: int, seed: int) -> tuple[BoolAr
             f"{clients} clients are more than the {leaves} leaf classes, and with coherent "
             f"expertise each needs one of its own; use at most {leaves} clients, or random"
         )
-    similarity = taxonomy.wu_palmer(root_depth=1)[np.ix_(taxonomy.leaves, taxonomy.leaves)]
     seeds_each = min(SEEDS_PER_CLIENT, leaves // clients)
     seeds = generator.permutation(leaves)[: clients * seeds_each].reshape(clients, seeds_each)
-    attraction = SHARPNESS * np.log([similarity[own].max(axis=0) for own in seeds])
+    nearest = [
+        taxonomy.wu_palmer_of(own, taxonomy.leaves, root_depth=1).max(axis=0)
+        for own in taxonomy.leaves[seeds]
+    ]
+    attraction = SHARPNESS * np.log(nearest)
     part = np.zeros((clients, leaves), dtype=np.bool_)
     np.put_along_axis(part, seeds, True, axis=1)
     free = np.setdiff1d(np.arange(leaves), seeds)

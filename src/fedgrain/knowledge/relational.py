@@ -7,6 +7,7 @@ that knows enough of a node's neighbourhood knows the node too (method, section 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,11 @@ from fedgrain.taxonomy.tree import Taxonomy
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.signedinteger]
 
 GRAPHS = ("complete", "tree")
 CONVERGED = 1e-6  # largest change of a probability in a sweep
+BLOCK_CELLS = 2**22  # similarities worked on at once
 
 
 def relational_neighbours(
@@ -43,7 +46,7 @@ def relational_neighbours(
     [3, 3]
     """
     known_leaves = draw_known_leaves(full_taxonomy, clients, alpha, seed, expertise)
-    neighbours = Neighbours.of(full_taxonomy, graph)
+    neighbours = _neighbours(full_taxonomy, graph)
     known = paths_to_leaves(full_taxonomy, known_leaves)  # [clients, nodes]
     for client in range(clients):
         generator = numpy_generator(seed, "knowledge propagation", client)
@@ -56,25 +59,33 @@ def relational_neighbours(
 class Neighbours:
     """The weighted graph of Algorithm 1, shared by all clients.
 
-    Only internal nodes are ever unlabeled, so only their edges are kept.
+    Only internal nodes are ever unlabeled, so only their edges count. They are weighed when they
+    are needed, a block of nodes at a time: a tree of 16,000 nodes has 100 million of them.
     """
 
-    internal: NDArray[np.int32]  # [internal]
-    shares: FloatArray  # [nodes, internal]: W_ij / sum_j W_ij of internal node i, 0 on itself
+    taxonomy: Taxonomy
+    graph: str
+    totals: FloatArray  # [nodes]: sum_j W_ij of internal node i
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, graph: str = "complete") -> Neighbours:
         """Weigh the edges of the complete graph or of the tree by Wu-Palmer similarity W."""
         if graph not in GRAPHS:
             raise KnowledgeError(f"there is no graph {graph!r}; choose one of {', '.join(GRAPHS)}")
-        internal = taxonomy.internal
-        weights = taxonomy.wu_palmer(root_depth=1)[:, internal]  # [nodes, internal]
-        if graph == "tree":
-            nodes = np.arange(len(taxonomy))[:, None]
-            below = taxonomy.parents[:, None] == internal
-            weights *= below | (taxonomy.parents[internal] == nodes)
-        weights[internal, np.arange(len(internal))] = 0.0
-        return cls(internal, weights / weights.sum(axis=0))
+        neighbours = cls(taxonomy, graph, np.ones(len(taxonomy)))
+        everyone = np.arange(len(taxonomy), dtype=np.int32)
+        for block in _blocks(taxonomy.internal, len(taxonomy)):
+            neighbours.totals[block] = neighbours.shares(block, everyone).sum(axis=1)
+        return neighbours
+
+    def shares(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """Return W_ij / sum_j W_ij of internal nodes i in ``rows`` [rows, columns], 0 on itself."""
+        weights = self.taxonomy.wu_palmer_of(rows, columns, root_depth=1)
+        if self.graph == "tree":
+            parents = self.taxonomy.parents
+            weights *= (parents[columns] == rows[:, None]) | (parents[rows][:, None] == columns)
+        weights[rows[:, None] == columns] = 0.0
+        return np.asarray(weights / self.totals[rows][:, None])
 
     def propagate(self, known: BoolArray, generator: np.random.Generator) -> FloatArray:
         """Return every node's probability to be known [nodes], given the nodes known for sure.
@@ -83,13 +94,18 @@ class Neighbours:
         they start at 0.5 and are updated one after another, in a fresh random order each sweep.
         """
         probability = known.astype(np.float64)
-        rows = np.flatnonzero(~known[self.internal])
-        unlabeled = self.internal[rows]
+        internal = self.taxonomy.internal
+        unlabeled = internal[~known[internal]]
         if not unlabeled.size:
             return probability
-        fixed = self.shares[known][:, rows].sum(axis=0)  # what the labeled neighbours say
-        share_rows = list(np.ascontiguousarray(self.shares[np.ix_(unlabeled, rows)].T))
+        sure = np.flatnonzero(known).astype(np.int32)
+        fixed = np.empty(len(unlabeled))  # what the labeled neighbours say
+        shares = np.empty((len(unlabeled), len(unlabeled)))
+        for numbers in _blocks(np.arange(len(unlabeled)), len(known)):
+            fixed[numbers] = self.shares(unlabeled[numbers], sure).sum(axis=1)
+            shares[numbers] = self.shares(unlabeled[numbers], unlabeled)
         now = np.full(len(unlabeled), 0.5)
+        share_rows = list(shares)
         change = np.inf
         while change >= CONVERGED:
             before = now.copy()
@@ -98,3 +114,15 @@ class Neighbours:
             change = np.abs(now - before).max()
         probability[unlabeled] = now
         return probability
+
+
+@lru_cache(maxsize=1)
+def _neighbours(taxonomy: Taxonomy, graph: str) -> Neighbours:
+    """Keep the last one: figures over alpha ask for it again and again."""
+    return Neighbours.of(taxonomy, graph)
+
+
+def _blocks(numbers: IntArray, width: int) -> list[IntArray]:
+    """Cut numbers into runs whose tables [run, width] stay small."""
+    size = max(1, BLOCK_CELLS // width)
+    return [numbers[start : start + size] for start in range(0, len(numbers), size)]

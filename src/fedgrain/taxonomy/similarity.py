@@ -32,20 +32,43 @@ def lca_depth_of_pairs(parents: IntArray, depth: IntArray, a: IntArray, b: IntAr
     return depth[flat_a].reshape(a.shape)
 
 
+def lca_depth_table(
+    parents: IntArray, depth: IntArray, subtree_end: IntArray, rows: IntArray, columns: IntArray
+) -> IntArray:
+    """Depth of the lowest common ancestor of every row's node with every column's: [rows, columns].
+
+    ``columns`` are ascending, so those below an ancestor of the row's node are a slice.
+    """
+    first = np.searchsorted(columns, np.arange(len(parents))).tolist()
+    end = np.searchsorted(columns, subtree_end).tolist()
+    above, depths = parents.tolist(), depth.tolist()
+    table = np.zeros((len(rows), len(columns)), dtype=np.int32)
+    for row, node in zip(table, rows.tolist(), strict=True):
+        upwards = []
+        while node > 0:
+            upwards.append(node)
+            node = above[node]
+        for ancestor in reversed(upwards):
+            row[first[ancestor] : end[ancestor]] = depths[ancestor]
+    return table
+
+
 def wu_palmer(
     lca_depth: NDArray[np.float64], depth_a: NDArray[np.float64], depth_b: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """2 d(lca) / (d(a) + d(b)); two roots at depth 0 are the same node and score 1."""
     total = depth_a + depth_b
     same_root = total == 0
+    if not same_root.any():
+        return 2.0 * lca_depth / total
     return np.where(same_root, 1.0, 2.0 * lca_depth / np.where(same_root, 1.0, total))
 
 
-def wu_palmer_matrix(
-    lca_depths: IntArray, depth: IntArray, *, root_depth: int
+def wu_palmer_table(
+    lca_depths: IntArray, row_depths: IntArray, column_depths: IntArray, *, root_depth: int
 ) -> NDArray[np.float64]:
-    """Similarity of all pairs, the root's depth counted as ``root_depth`` (0 or 1)."""
+    """Similarity [rows, columns], the root's depth counted as ``root_depth`` (0 or 1)."""
     if root_depth not in (0, 1):
         raise ValueError(f"root_depth is 0 (metrics) or 1 (similarity matrix W), not {root_depth}")
-    counted = depth.astype(np.float64) + root_depth
-    return wu_palmer(lca_depths.astype(np.float64) + root_depth, counted[:, None], counted[None, :])
+    rows, columns = (side.astype(np.float64) + root_depth for side in (row_depths, column_depths))
+    return wu_palmer(lca_depths.astype(np.float64) + root_depth, rows[:, None], columns[None, :])

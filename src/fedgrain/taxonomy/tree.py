@@ -19,7 +19,12 @@ from numpy.typing import NDArray
 from fedgrain.errors import TaxonomyError
 from fedgrain.taxonomy.edges import single_parents, single_root
 from fedgrain.taxonomy.order import depth_and_subtree_end, depth_first
-from fedgrain.taxonomy.similarity import lca_depth_matrix, lca_depth_of_pairs, wu_palmer_matrix
+from fedgrain.taxonomy.similarity import (
+    lca_depth_matrix,
+    lca_depth_of_pairs,
+    lca_depth_table,
+    wu_palmer_table,
+)
 
 IntArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
@@ -214,7 +219,14 @@ class Taxonomy:
         ``root_depth=0`` is the convention of the metrics, ``root_depth=1`` that of the similarity
         matrix W of coarsening and knowledge.
         """
-        return wu_palmer_matrix(self.lca_depths(), self.depth, root_depth=root_depth)
+        return wu_palmer_table(self.lca_depths(), self.depth, self.depth, root_depth=root_depth)
+
+    def wu_palmer_of(
+        self, rows: IntArray, columns: IntArray, *, root_depth: int
+    ) -> NDArray[np.float64]:
+        """Part of :meth:`wu_palmer`, [rows, columns]; ``columns`` are ascending."""
+        lca = lca_depth_table(self.parents, self.depth, self.subtree_end, rows, columns)
+        return wu_palmer_table(lca, self.depth[rows], self.depth[columns], root_depth=root_depth)
 
     # smaller trees
 
