@@ -7,25 +7,28 @@ import sys
 import pytest
 
 from fedgrain.cli import main
-from fedgrain.taxonomy import read_csv, read_json
+from fedgrain.taxonomy import read_csv, read_json, subsets
 
 EXPECTED = {
     "cifar100": {
         "full": {"nodes": 151, "internal": 51, "max_depth": 10, "mean_children": 2.94},
         "coarse": {
             "nodes": 123, "internal": 23, "max_depth": 8, "mean_children": 5.3, "exact": True,
+            "searched": [],
         },
     },
     "tiny-imagenet": {
         "full": {"nodes": 300, "internal": 100, "max_depth": 11, "mean_children": 2.99},
         "coarse": {
             "nodes": 237, "internal": 37, "max_depth": 6, "mean_children": 6.38, "exact": True,
+            "searched": [],
         },
     },
     "imagenet": {
         "full": {"nodes": 1372, "internal": 372, "max_depth": 15, "mean_children": 3.69},
         "coarse": {
             "nodes": 1067, "internal": 67, "max_depth": 9, "mean_children": 15.91, "exact": True,
+            "searched": [],
         },
     },
 }  # fmt: skip
@@ -72,6 +75,37 @@ def test_own_trees_and_noun_lists(fedgrain, tmp_path):
     done = fedgrain("taxonomy", "--csv", tmp_path / "tree.csv", "--dag", "--max-children", 5)
     assert "classes in all" in done.stdout
     assert done.returncode == 0
+
+
+def test_what_a_graph_loses_is_said(tmp_path, capsys):
+    rows = "all,animal\nanimal,livestock\nanimal,sheep\nlivestock,goat\ngoat,bleat\nsheep,bleat\n"
+    (tmp_path / "tree.csv").write_text("parent,child\n" + rows)
+    assert main(["taxonomy", "--csv", str(tmp_path / "tree.csv"), "--dag", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["dag"] == {
+        "became_leaves": ["sheep"],
+        "dropped_edges": [["sheep", "bleat"]],
+    }
+    assert json.loads(out)["full"]["nodes"] == 6
+    assert "1 classes whose children all went to other parents stay as leaves: sheep" in err
+    knowledge = ["knowledge", "--csv", str(tmp_path / "tree.csv"), "--dag", "--alpha", "0.5"]
+    assert main([*knowledge, "--clients", "2"]) == 0
+    assert "stay as leaves: sheep" in capsys.readouterr().err
+
+
+def test_where_a_search_decided_is_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(subsets, "EXACT_SUBSETS", 0)
+    assert main(["taxonomy", "--dataset", "cifar100", "--json"]) == 0
+    coarse = json.loads(capsys.readouterr().out)["coarse"]
+    assert coarse["exact"] is False and len(coarse["searched"]) > 3
+    for found in coarse["searched"]:
+        assert found["node"].startswith("n") and found["subsets"] > 1
+        assert found["score"] <= found["at_most"] + 1e-9
+    assert main(["taxonomy", "--dataset", "cifar100"]) == 0
+    said = capsys.readouterr().out
+    assert f"{len(coarse['searched'])} inner classes had too many subsets" in said
+    assert any(f"  {found['node']}: " in said for found in coarse["searched"])
+    assert "none is above" in said
 
 
 def test_neutral_singletons_and_max_children(capsys):

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from fedgrain.errors import TaxonomyError
 from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN, Taxonomy, coarsen, dataset_taxonomy, subsets
+from large_trees import large_tree
 from literal_coarsening import coarsen_literally
 from strategies import trees
 
@@ -88,10 +89,14 @@ def test_a_tie_goes_to_the_larger_subset():
 def test_too_many_subsets_are_searched_and_said_so(monkeypatch):
     full = dataset_taxonomy("imagenet")
     exact = coarsen(full, 32)
-    monkeypatch.setattr(subsets, "EXACT_SUBSETS", 64)
+    monkeypatch.setattr(subsets, "EXACT_SUBSETS", 64)  # that may be best, though there are more
+    assert coarsen(full, 32).taxonomy == exact.taxonomy
+    monkeypatch.setattr(subsets, "EXACT_SUBSETS", 0)
     searched = coarsen(full, 32)
     assert not searched.exact
-    assert sum(not d.exact for d in searched.decisions) > 3
+    assert len(searched.searched) > 3
+    for decision in searched.searched:
+        assert decision.subsets > 1 and decision.score <= decision.at_most + 1e-9
     by_node = {d.node: d for d in exact.decisions}
     worse = [by_node[d.node].score - d.score for d in searched.decisions]
     for decision in searched.decisions:
@@ -99,13 +104,35 @@ def test_too_many_subsets_are_searched_and_said_so(monkeypatch):
     assert np.mean(worse) < 0.05
 
 
+def wide_tree(children, leaves_of):
+    edges = [("r", f"v{v:03d}") for v in range(children)]
+    edges += [(f"v{v:03d}", f"v{v:03d}-{i}") for v in range(children) for i in range(leaves_of(v))]
+    return Taxonomy.from_edges(edges)
+
+
 def test_a_wide_node_ends_by_search():
-    edges = [("r", f"v{v:03d}") for v in range(300)]
-    edges += [(f"v{v:03d}", f"v{v:03d}-{i}") for v in range(300) for i in range(2 + v % 3)]
-    tree = Taxonomy.from_edges(edges)
-    coarsening = coarsen(tree, 400)
+    coarsening = coarsen(wide_tree(300, lambda v: 2 + v % 97), 4_000)
     assert not coarsening.exact
-    assert coarsening.taxonomy.child_counts.max() <= 400
+    assert coarsening.taxonomy.child_counts.max() <= 4_000
+    (root,) = coarsening.searched
+    assert root.node == "r" and root.subsets > 2**200
+    assert root.original_score <= root.score <= root.at_most <= 1
+
+
+def test_children_that_are_alike_do_not_end_in_a_search():
+    """2**300 subsets without the limit, but only 3 kinds of children."""
+    coarsening = coarsen(wide_tree(300, lambda v: 2 + v % 3), 400)
+    assert coarsening.exact and coarsening.searched == ()
+    (root,) = coarsening.decisions
+    # each pair adds one child, and each triple two: 100 pairs are the most leaves that score 1
+    assert root.merged == tuple(f"v{v:03d}" for v in range(0, 300, 3))
+    assert root.subsets is None and root.at_most is None
+
+
+def test_a_tree_like_that_of_life_is_coarsened_exactly():
+    coarsening = coarsen(large_tree(), 32)
+    assert coarsening.exact
+    assert coarsening.taxonomy.child_counts.max() <= max(32, large_tree().child_counts.max())
 
 
 @pytest.mark.parametrize(

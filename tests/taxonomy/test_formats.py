@@ -7,16 +7,19 @@ from hypothesis import given
 from fedgrain.errors import TaxonomyError
 from fedgrain.taxonomy import (
     Taxonomy,
+    coarsen,
     from_dag,
     from_json,
     from_networkx,
     read_csv,
     read_json,
+    settle_dag,
     to_json,
     to_networkx,
     write_csv,
     write_json,
 )
+from fedgrain.taxonomy.edges import MAX_DEPTH
 from strategies import trees
 
 
@@ -132,6 +135,48 @@ def test_from_dag_ties_go_to_the_parent_that_more_classes_use():
     assert tree.ids[tree.parents[tree.index("x")]] == "q"
     first = from_dag([("r", "p"), ("r", "q"), ("p", "x"), ("q", "x")])
     assert first.ids[first.parents[first.index("x")]] == "p"  # then the order of the edges
+
+
+def test_a_class_whose_children_all_went_elsewhere_stays_as_a_leaf():
+    # as AudioSet's Sheep: its one child, bleat, hangs from the livestock's path, which is longer
+    edges = [("all", "animal"), ("animal", "livestock"), ("livestock", "flock")]
+    edges += [("animal", "sheep"), ("sheep", "bleat"), ("flock", "bleat"), ("animal", "dog")]
+    settled = settle_dag(edges)
+    tree = settled.taxonomy
+    assert settled.became_leaves == ("sheep",)
+    assert settled.dropped_edges == (("sheep", "bleat"),)
+    assert [tree.ids[n] for n in tree.path(tree.index("sheep"))] == ["all", "animal", "sheep"]
+    assert tree == from_dag(edges)
+    # two in a row: only the lower one is a leaf
+    edges.remove(("animal", "sheep"))
+    edges += [("animal", "woolly"), ("woolly", "sheep"), ("flock", "lamb"), ("lamb", "bleat")]
+    settled = settle_dag(edges)
+    assert settled.became_leaves == ("sheep",)
+    assert settled.dropped_edges == (("sheep", "bleat"), ("flock", "bleat"))
+    assert "woolly" in settled.taxonomy
+
+
+def chain(levels):
+    return [(f"n{level:05d}", f"n{level + 1:05d}") for level in range(levels)]
+
+
+def test_a_file_may_not_be_deeper_than_any_taxonomy(tmp_path):
+    def write(levels):
+        rows = "".join(f"{parent},{child}\n" for parent, child in chain(levels))
+        (tmp_path / "tree.csv").write_text("parent,child\n" + rows)
+        return tmp_path / "tree.csv"
+
+    assert read_csv(write(MAX_DEPTH)).depth.max() == MAX_DEPTH == 500
+    assert coarsen(read_csv(write(MAX_DEPTH)), 10).exact
+    for dag, place in ((False, ", line 502"), (True, "")):
+        said = rf"tree.csv{place}: the tree is 20,000 levels deep, from 'n00501' on .* leave out"
+        with pytest.raises(TaxonomyError, match=said):
+            read_csv(write(20_000), dag=dag)
+    tree = Taxonomy.from_edges(chain(8_000))  # in Python a tree may be deep, but not coarsened
+    with pytest.raises(TaxonomyError, match="8,000 levels deep"):
+        coarsen(tree, 10)
+    with pytest.raises(TaxonomyError, match="x, node 502: the tree is 8,000 levels deep"):
+        from_json(to_json(tree), "x")
 
 
 def test_a_file_that_is_not_a_dag_is_named(tmp_path):

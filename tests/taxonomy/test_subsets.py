@@ -89,6 +89,16 @@ def test_the_choice_is_that_among_all_subsets_scored(tree, most, cohesive):
                 patch.setattr(subsets, "ONE_BY_ONE_WORK", one_by_one_work)
                 patch.setattr(subsets, "FIRST_BLOCK", first_block)
                 assert subsets.best_subset(candidates).positions == expected
+        if candidates.expanded:  # as where there are too many subsets to list
+            base, gains = bounds(candidates)
+            original = score_of(candidates, ())
+            many = subsets._best_of_many(candidates, base, gains, original, len(scored))
+            assert (many.positions, many.exact) == (expected, True)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(subsets, "EXACT_SUBSETS", 0)
+                found = subsets._best_of_many(candidates, base, gains, original, len(scored))
+            assert not found.exact and found.subsets == len(scored)
+            assert best <= found.at_most + subsets.ROUNDING
 
 
 @given(ALL_TREES, st.integers(4, 12), st.booleans())

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
     from fedgrain.knowledge import Knowledge, knowledge_statistics
     from fedgrain.taxonomy import coarsen
 
-    full = load_full(args)
+    full, _ = load_full(args)
     knowledge = Knowledge.load(args.load, full) if args.load else _generate(args, full, args.alpha)
     coarse = coarsen(full, max_children_of(args), args.singletons).taxonomy
     clients = knowledge_statistics(knowledge, coarse).as_objects()

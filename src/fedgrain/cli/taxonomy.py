@@ -11,7 +11,9 @@ from fedgrain.cli.arguments import WITH_TAXONOMY, add_json, print_json
 from fedgrain.experiment.config import OWN_TREE_MAX_CHILDREN
 
 if TYPE_CHECKING:
-    from fedgrain.taxonomy import Taxonomy
+    from fedgrain.taxonomy import SettledGraph, Taxonomy
+
+SHOWN = 10  # classes that are named; --json names all
 
 
 def add_to(commands: Any) -> None:
@@ -56,7 +58,8 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dag",
         action="store_true",
-        help="with --csv: a class may have several parents; keep its longest path to the root",
+        help="with --csv: a class may have several parents; keep its longest path to the root; "
+        "classes that lose all children this way stay as leaves and are named",
     )
     parser.add_argument(
         "--root",
@@ -82,17 +85,37 @@ def add_coarsening(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_full(args: argparse.Namespace) -> Taxonomy:
-    """Return the full taxonomy the arguments ask for."""
+def load_full(args: argparse.Namespace) -> tuple[Taxonomy, SettledGraph | None]:
+    """Return the full taxonomy the arguments ask for and, with --dag, what it took to make it."""
     from fedgrain.errors import TaxonomyError
-    from fedgrain.taxonomy import class_list, full_taxonomy, read_csv
+    from fedgrain.taxonomy import read_csv, read_dag
 
     if args.dag and not args.csv:
         raise TaxonomyError("--dag belongs to --csv: WordNet's several parents are always settled")
     if args.root and args.csv:
         raise TaxonomyError("--root belongs to --dataset and --wnids: a CSV tree has its own root")
-    if args.csv:
-        return read_csv(args.csv, dag=args.dag)
+    if args.dag:
+        settled = read_dag(args.csv)
+        print(_told(settled), file=sys.stderr)
+        return settled.taxonomy, settled
+    return read_csv(args.csv) if args.csv else _from_nouns(args), None
+
+
+def _told(settled: SettledGraph) -> str:
+    """Say what settling the parents took."""
+    lost = settled.became_leaves
+    more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
+    named = f": {', '.join(lost[:SHOWN])}{more}" if lost else ""
+    return (
+        f"--dag: {len(settled.dropped_edges)} edges to further parents were dropped; "
+        f"{len(lost)} classes whose children all went to other parents stay as leaves{named}"
+    )
+
+
+def _from_nouns(args: argparse.Namespace) -> Taxonomy:
+    """Build the taxonomy over a data set's classes, or over a list of nouns."""
+    from fedgrain.taxonomy import class_list, full_taxonomy
+
     root = args.root or "physical_entity"
     if args.dataset == "glyphs":
         from fedgrain.data.glyphs import CLASSES
@@ -138,7 +161,7 @@ def run(args: argparse.Namespace) -> None:
     """Build, coarsen, write and print."""
     from fedgrain.taxonomy import coarsen
 
-    full = load_full(args)
+    full, settled = load_full(args)
     coarsening = coarsen(full, max_children_of(args), args.singletons)
     trees = {"full": full, "coarse": coarsening.taxonomy}
     if args.out:
@@ -147,10 +170,17 @@ def run(args: argparse.Namespace) -> None:
         name: dict(tree.properties()) for name, tree in trees.items()
     }
     rows["coarse"]["exact"] = coarsening.exact
-    if args.json:
+    rows["coarse"]["searched"] = [
+        {"node": d.node, "subsets": d.subsets, "score": d.score, "at_most": d.at_most}
+        for d in coarsening.searched
+    ]
+    if not args.json:
+        print(table(full.names[0], rows))
+    elif settled is None:
         print_json(rows)
     else:
-        print(table(full.names[0], rows))
+        lost, dropped = settled.became_leaves, settled.dropped_edges
+        print_json({**rows, "dag": {"became_leaves": lost, "dropped_edges": dropped}})
 
 
 def write(trees: dict[str, Taxonomy], folder: Path) -> None:
@@ -180,11 +210,22 @@ def table(root_name: str, rows: dict[str, dict[str, Any]]) -> str:
             for tree in rows
         )
         lines.append(f"{title:<34}{full:>8}{coarse:>10}")
-    exact = (
-        "every merge is the best of all subsets"
-        if rows["coarse"]["exact"]
-        else (
-            "some nodes had too many subsets: their merges come from a search, not from all subsets"
+    return "\n".join([*lines, *_how_exact(rows["coarse"]["searched"])])
+
+
+def _how_exact(searched: list[dict[str, Any]]) -> list[str]:
+    """Say whether every merge is the best and, where not, how far off it may be."""
+    if not searched:
+        return ["every merge is the best of all subsets"]
+    lines = [
+        f"{len(searched)} inner classes had too many subsets of children to merge; "
+        "theirs come from a search:"
+    ]
+    for found in sorted(searched, key=lambda found: found["score"] - found["at_most"])[:SHOWN]:
+        lines.append(
+            f"  {found['node']}: {found['subsets']:.3g} subsets, score {found['score']:.4f}, "
+            f"none is above {found['at_most']:.4f}"
         )
-    )
-    return "\n".join([*lines, exact])
+    if len(searched) > SHOWN:
+        lines.append(f"  and {len(searched) - SHOWN} more (--json names all)")
+    return lines

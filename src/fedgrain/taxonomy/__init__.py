@@ -7,11 +7,12 @@ from fedgrain.taxonomy.classes import (
     dataset_taxonomy,
 )
 from fedgrain.taxonomy.coarsen import Coarsening, Decision, coarsen
+from fedgrain.taxonomy.dag import SettledGraph, from_dag, settle_dag
 from fedgrain.taxonomy.formats import (
-    from_dag,
     from_json,
     from_networkx,
     read_csv,
+    read_dag,
     read_json,
     to_json,
     to_networkx,
@@ -26,6 +27,7 @@ __all__ = [
     "ClassList",
     "Coarsening",
     "Decision",
+    "SettledGraph",
     "Taxonomy",
     "WordNet",
     "class_list",
@@ -36,7 +38,9 @@ __all__ = [
     "from_networkx",
     "full_taxonomy",
     "read_csv",
+    "read_dag",
     "read_json",
+    "settle_dag",
     "to_json",
     "to_networkx",
     "wordnet",

@@ -23,8 +23,9 @@ import numpy as np
 
 from fedgrain.errors import TaxonomyError
 from fedgrain.taxonomy.branch_tables import undecided
+from fedgrain.taxonomy.edges import MAX_DEPTH, too_deep
 from fedgrain.taxonomy.silhouette import Positions
-from fedgrain.taxonomy.subsets import best_subset
+from fedgrain.taxonomy.subsets import Choice, best_subset
 from fedgrain.taxonomy.tree import Taxonomy
 
 SINGLETONS = ("cohesive", "neutral")
@@ -38,7 +39,9 @@ class Decision:
     merged: tuple[str, ...]
     score: float | None  # None: no partition could be scored, the node stays as it is
     original_score: float | None
-    exact: bool
+    exact: bool  # the best of all subsets, and not the end of a search
+    subsets: int | None = None  # of a search: how many subsets there are
+    at_most: float | None = None  # of a search: no subset scores better
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,12 @@ class Coarsening:
     @property
     def exact(self) -> bool:
         """Whether every decision is the best over all subsets, and not the end of a search."""
-        return all(decision.exact for decision in self.decisions)
+        return not self.searched
+
+    @property
+    def searched(self) -> tuple[Decision, ...]:
+        """The decisions that may not be the best: too many subsets could have been."""
+        return tuple(decision for decision in self.decisions if not decision.exact)
 
 
 def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive") -> Coarsening:
@@ -64,6 +72,10 @@ def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive")
         raise TaxonomyError(f"max_children must be at least 2, not {max_children}")
     if singletons not in SINGLETONS:
         raise TaxonomyError(f"singletons is one of {', '.join(SINGLETONS)}, not {singletons!r}")
+    deepest = int(taxonomy.depth.max())
+    if deepest > MAX_DEPTH:
+        first = int((taxonomy.depth > MAX_DEPTH).argmax())
+        raise TaxonomyError(too_deep(taxonomy.ids[first], deepest))
     if len(taxonomy) == 1:
         return Coarsening(taxonomy, ())
     branches = undecided(taxonomy, cohesive=singletons == "cohesive")
@@ -77,12 +89,24 @@ def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive")
         candidates = branches.candidates(u, max_children)
         merged: Positions = ()
         if candidates.spare >= 0:
-            merged, score, original_score, exact = best_subset(candidates)
+            choice = best_subset(candidates)
+            merged = choice.positions
             removed = [branches.nodes[children[position]] for position in merged]
             if removed:
                 kept[removed] = False
             node = taxonomy.ids[branches.nodes[u]]
-            names = tuple([taxonomy.ids[v] for v in removed])
-            decisions.append(Decision(node, names, score, original_score, exact))
+            decisions.append(_decision(node, [taxonomy.ids[v] for v in removed], choice))
         branches.settle(u, candidates, merged)
     return Coarsening(taxonomy.keep(kept), tuple(decisions[::-1]))
+
+
+def _decision(node: str, merged: list[str], choice: Choice) -> Decision:
+    return Decision(
+        node,
+        tuple(merged),
+        choice.score,
+        choice.original_score,
+        choice.exact,
+        choice.subsets,
+        choice.at_most,
+    )

@@ -6,6 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from fedgrain.errors import TaxonomyError
 
+MAX_DEPTH = 500  # levels below the root that a file may have and that are coarsened
+
+
+def too_deep(node: str, depth: int) -> str:
+    """Say that a tree is deeper than coarsening and heads can bear."""
+    return (
+        f"the tree is {depth:,} levels deep, from {node!r} on deeper than the {MAX_DEPTH} that are "
+        "allowed; leave out classes that have a single child, or check for rows chained by mistake"
+    )
+
 
 def single_parents(
     edges: Sequence[tuple[str, str]], where: Sequence[str]

@@ -9,14 +9,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.errors import FedgrainError, TaxonomyError
 from fedgrain.files import read_text, write_text
-from fedgrain.taxonomy.paths import choose_parents, tree_edges
+from fedgrain.taxonomy.dag import SettledGraph, from_dag, settle_dag
+from fedgrain.taxonomy.edges import MAX_DEPTH, too_deep
 from fedgrain.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
@@ -36,15 +37,35 @@ class _Table:
 
 
 def read_csv(path: str | Path, *, dag: bool = False) -> Taxonomy:
-    """Read a tree from a CSV file; with ``dag`` nodes may have several parents (see from_dag)."""
-    table = _read_table(path)
+    """Read a tree from a CSV file; with ``dag`` nodes may have several parents (:func:`read_dag`).
+
+    A tree may be ``MAX_DEPTH`` levels deep.
+    """
     if dag:
-        try:
-            return from_dag(table.edges, table.names, root=table.root, where=table.where)
-        except TaxonomyError as error:
-            where = "" if str(path) in str(error) else f"{path}: "  # of a line, it is there already
-            raise TaxonomyError(f"{where}{error}") from None
-    return Taxonomy.from_edges(table.edges, table.names, root=table.root, where=table.where)
+        return read_dag(path).taxonomy
+    table = _read_table(path)
+    tree = Taxonomy.from_edges(table.edges, table.names, root=table.root, where=table.where)
+    _refuse_deep(tree, table.edges, table.where)
+    return tree
+
+
+def read_dag(path: str | Path) -> SettledGraph:
+    """Read a CSV file where nodes may have several parents; return the tree and what it cost."""
+    table = _read_table(path)
+    try:
+        return settle_dag(table.edges, table.names, root=table.root, where=table.where)
+    except TaxonomyError as error:
+        where = "" if str(path) in str(error) else f"{path}: "  # of a line, it is there already
+        raise TaxonomyError(f"{where}{error}") from None
+
+
+def _refuse_deep(tree: Taxonomy, edges: Sequence[tuple[str, str]], where: Sequence[str]) -> None:
+    """Raise for a file whose tree is deeper than any taxonomy: tables grow with the depth."""
+    depth = int(tree.depth.max())
+    if depth > MAX_DEPTH:
+        node = tree.ids[int((tree.depth > MAX_DEPTH).argmax())]
+        place = next(place for (_, child), place in zip(edges, where, strict=True) if child == node)
+        raise TaxonomyError(f"{place}: {too_deep(node, depth)}")
 
 
 def _read_table(path: str | Path) -> _Table:
@@ -146,7 +167,9 @@ def from_json(content: Any, where: str = "the taxonomy") -> Taxonomy:
             root = node["id"]
         else:
             raise TaxonomyError(f"{place}: the tree has two roots, {root!r} and {node['id']!r}")
-    return Taxonomy.from_edges(edges, names, root=root, where=places)
+    tree = Taxonomy.from_edges(edges, names, root=root, where=places)
+    _refuse_deep(tree, edges, places)
+    return tree
 
 
 def read_json(path: str | Path) -> Taxonomy:
@@ -190,63 +213,3 @@ def to_networkx(taxonomy: Taxonomy) -> networkx.DiGraph:
         for node in range(1, len(taxonomy))
     )
     return graph
-
-
-def from_dag(
-    edges: Iterable[tuple[str, str]],
-    names: dict[str, str] | None = None,
-    *,
-    root: str | None = None,
-    where: Sequence[str] | None = None,
-) -> Taxonomy:
-    """Turn a directed acyclic graph (several parents) into a tree by the path rule of section 2.
-
-    The classes are the nodes without children, in the order they first appear; a node's parents
-    rank in the order of their edges. Single-child nodes stay. ``root`` is refused where it is not
-    the one node without parents.
-    """
-    listed = list(edges)
-    parents_of: dict[str, list[str]] = {}
-    for number, (parent, child) in enumerate(listed):
-        above = parents_of.setdefault(child, [])
-        if parent in above:
-            place = where[number] if where else f"edge {number + 1}"
-            raise TaxonomyError(f"{place}: duplicate edge from {parent!r} to {child!r}; remove it")
-        above.append(parent)
-    inner = dict.fromkeys(parent for parent, _ in listed)
-    if root in parents_of:
-        raise TaxonomyError(
-            f"{root!r} hangs from {parents_of[root][0]!r}, but is said to be the root elsewhere; "
-            "drop one of the two"
-        )
-    named = inner if root is None else {**inner, root: None}
-    tops = [node for node in named if node not in parents_of]
-    _refuse_cycle(parents_of)
-    if len(tops) != 1:
-        raise TaxonomyError(
-            f"the graph has {len(tops)} roots ({', '.join(map(repr, tops[:3]))}); "
-            "hang all but one of them from a parent"
-        )
-    classes = [child for child in parents_of if child not in inner]
-    kept = tree_edges(choose_parents(parents_of, classes, tops[0]), classes)
-    return Taxonomy.from_edges(kept, names, root=tops[0])
-
-
-def _refuse_cycle(parents_of: dict[str, list[str]]) -> None:
-    """Raise for a graph with a cycle (Kahn's algorithm from the top)."""
-    waiting = {child: len(above) for child, above in parents_of.items()}
-    children: dict[str, list[str]] = {}
-    for child, above in parents_of.items():
-        for parent in above:
-            children.setdefault(parent, []).append(child)
-    ready = [node for node in children if node not in waiting]
-    for node in ready:
-        for child in children.get(node, ()):
-            waiting[child] -= 1
-            if not waiting[child]:
-                ready.append(child)
-    stuck = [node for node, count in waiting.items() if count]
-    if stuck:
-        raise TaxonomyError(
-            f"the graph has a cycle through or above {stuck[0]!r}; remove an edge of it"
-        )

@@ -54,6 +54,34 @@ def longest_distances(parents_of: Parents, classes: Iterable[str], root: str) ->
 
 def choose_parents(parents_of: Parents, classes: Sequence[str], root: str) -> dict[str, str]:
     """Fix one parent for every node on the way up from the classes, by the rule of section 2."""
+    return _choose(parents_of, classes, root)[0]
+
+
+def choose_all_parents(
+    parents_of: Parents, classes: Sequence[str], root: str
+) -> tuple[dict[str, str], list[str]]:
+    """Do the same, then fix a parent for every node above the classes that no path goes through.
+
+    Returns the parents, and the nodes that end a path though they are no classes: their children
+    all went to other parents. The classes' own paths are those of :func:`choose_parents`.
+    """
+    fixed, longest, distance, use = _choose(parents_of, classes, root)
+    met = {root, *(child for _, child in tree_edges(fixed, classes))}  # only membership is asked
+    stranded = []
+    for node in sorted(distance, key=lambda node: -distance[node]):  # a parent may be on the way
+        if node not in met:
+            stranded.append(node)
+            fix_path(best_longest_path(longest, distance, use, fixed, node), fixed)
+            while node not in met:
+                met.add(node)
+                node = fixed[node]
+    return fixed, stranded
+
+
+def _choose(
+    parents_of: Parents, classes: Sequence[str], root: str
+) -> tuple[dict[str, str], dict[str, list[str]], dict[str, int], dict[str, int]]:
+    """Return the fixed parents, and what they were chosen by."""
     distance = longest_distances(parents_of, classes, root)
     longest = {
         node: [p for p in parents_of.get(node, ()) if distance.get(p) == distance[node] - 1]
@@ -66,7 +94,7 @@ def choose_parents(parents_of: Parents, classes: Sequence[str], root: str) -> di
     fixed: dict[str, str] = {}
     for leaf in classes:
         fix_path(best_longest_path(longest, distance, use, fixed, leaf), fixed)
-    return fixed
+    return fixed, longest, distance, use
 
 
 def best_longest_path(

@@ -2,13 +2,15 @@
 
 Most subsets need no score, since :func:`fedgrain.taxonomy.silhouette.bounds` shows that they cannot
 be best. The others are scored one by one where a node has few subsets, in blocks of arrays where it
-has many: same numbers, less waiting.
+has many: same numbers, less waiting. Where it has very many, children that are alike (genera of two
+species each, say) count as one kind, and a search finds a score that the others have to reach; only
+where too many subsets may still reach it does the search decide.
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +32,7 @@ EXACT_SUBSETS = 2**20  # beyond this many subsets, or this much work, the search
 EXACT_WORK = 10**9
 SEARCH_WORK = 2 * 10**9
 ONE_BY_ONE_WORK = 2_000
+KIND_DIGITS = 12  # forms are alike that agree to this many digits
 FIRST_BLOCK = 64  # subsets; each further block has four times as many
 
 Scored = list[tuple[float, Positions]]
@@ -42,6 +45,16 @@ class Choice(NamedTuple):
     score: float | None
     original_score: float | None
     exact: bool
+    subsets: int | None = None  # how many there are, where a search decided
+    at_most: float | None = None  # no subset scores better, where a search decided
+
+
+class _Alike(NamedTuple):
+    """Open children, by column, that one may put in place of each other."""
+
+    columns: list[int]
+    extra: int  # of each
+    gain: float  # of each
 
 
 def best_subset(candidates: Candidates) -> Choice:
@@ -51,20 +64,37 @@ def best_subset(candidates: Candidates) -> Choice:
     if max(gains, default=-inf) < original - base - TIE - ROUNDING:  # no expansion can pay
         return Choice((), original, original, True)
     count = count_feasible(candidates)
-    exact = count <= EXACT_SUBSETS and count * candidates.work <= EXACT_WORK
-    if not exact:
-        scored = _searched(candidates)
-    elif count * candidates.work <= ONE_BY_ONE_WORK:
+    if count > EXACT_SUBSETS or count * candidates.work > EXACT_WORK:
+        return _best_of_many(candidates, base, gains, original, count)
+    if count * candidates.work <= ONE_BY_ONE_WORK:
         scored = _one_by_one(candidates, base, gains, original)
     else:
-        scored = _in_blocks(candidates, base, gains, original)
-    scored.append((original, ()))
+        subsets = _all_feasible(candidates)
+        scored = _in_blocks(candidates, subsets, base + subsets @ np.array(gains), original)
+    return _chosen([*scored, (original, ())], original)
+
+
+def _chosen(scored: Scored, original: float) -> Choice:
     best = max(scored)[0]
     if best == -inf:
-        return Choice((), None, None, exact)
+        return Choice((), None, None, True)
     tied = [(-len(subset), subset, score) for score, subset in scored if score >= best - TIE]
     _, chosen, score = min(tied)
-    return Choice(chosen, score, None if original == -inf else original, exact)
+    return Choice(chosen, score, None if original == -inf else original, True)
+
+
+def _best_of_many(
+    candidates: Candidates, base: float, gains: list[float], original: float, count: int
+) -> Choice:
+    """Choose where the subsets are too many to list: exact if few enough may be best."""
+    scored = [*_searched(candidates), (original, ())]
+    best = max(scored)[0]
+    groups = _alike(candidates, gains)
+    worth = _worth_scoring(candidates, groups, base, best)
+    if worth is not None:
+        return _chosen([*_in_blocks(candidates, *worth, best), *scored], original)
+    at_most = base + float(_most_to_gain(groups, candidates.spare)[0][-1])
+    return _chosen(scored, original)._replace(exact=False, subsets=count, at_most=at_most)
 
 
 def count_feasible(candidates: Candidates) -> int:
@@ -100,10 +130,10 @@ def _one_by_one(candidates: Candidates, base: float, gains: list[float], best: f
     return scored
 
 
-def _in_blocks(candidates: Candidates, base: float, gains: list[float], best: float) -> Scored:
+def _in_blocks(
+    candidates: Candidates, subsets: BoolArray, bound: FloatArray, best: float
+) -> Scored:
     """Do the same for many subsets; of those scored, return the best and what is tied with it."""
-    subsets = _all_feasible(candidates)
-    bound = base + subsets @ np.array(gains)
     order = np.argsort(-bound, kind="stable")
     subsets, bound = subsets[order], bound[order]
     score_rows = BlockScores(candidates)
@@ -137,10 +167,68 @@ def _all_feasible(candidates: Candidates) -> BoolArray:
     return subsets
 
 
+def _alike(candidates: Candidates, gains: list[float]) -> list[_Alike]:
+    """Put children together whose two forms are the same but for rounding.
+
+    A score then depends on how many of a kind are expanded, and of equal subsets the first wins: so
+    it is enough to look at subsets that take the first ones of each kind.
+    """
+    kinds: dict[Any, _Alike] = {}
+    for column, (position, expanded) in enumerate(candidates.expanded.items()):
+        kind: list[Any] = [candidates.extra[column]]
+        for away, leaves in (candidates.kept[position], expanded):
+            seen = [round(distance, KIND_DIGITS) for distance in away[candidates.depths]]
+            own = [(d, round(a, KIND_DIGITS), round(b, KIND_DIGITS), n) for d, a, b, n in leaves]
+            kind += [tuple(seen), tuple(sorted(own))]
+        group = _Alike([], candidates.extra[column], gains[column])
+        kinds.setdefault(tuple(kind), group).columns.append(column)
+    return sorted(kinds.values(), key=lambda group: -abs(group.gain))
+
+
+def _most_to_gain(groups: list[_Alike], spare: int) -> list[FloatArray]:
+    """Per group, the most that it and those after it can add [children that may be added]."""
+    tables = [np.zeros(spare + 1)]
+    for group in reversed(groups):
+        most = tables[-1].copy()
+        for _ in group.columns if group.gain > 0 and group.extra <= spare else ():
+            most[group.extra :] = np.maximum(
+                most[group.extra :], most[: spare + 1 - group.extra] + group.gain
+            )
+        tables.append(most)
+    return tables[::-1]
+
+
+def _worth_scoring(
+    candidates: Candidates, groups: list[_Alike], base: float, best: float
+) -> tuple[BoolArray, FloatArray] | None:
+    """Return the subsets that may reach ``best``, with their bounds; None where there are too many.
+
+    They grow group by group, and those are left out that reach it with none of the next groups.
+    """
+    limit = min(EXACT_SUBSETS, EXACT_WORK // candidates.work)
+    subsets = np.zeros((1, len(candidates.extra)), dtype=np.bool_)
+    used, bound = np.zeros(1, dtype=np.int64), np.full(1, base)
+    for group, later in zip(groups, _most_to_gain(groups, candidates.spare)[1:], strict=True):
+        grown, count = [], 0
+        for column in [None, *group.columns]:
+            if column is not None:
+                fits = used + group.extra <= candidates.spare
+                subsets, used, bound = subsets[fits], used[fits] + group.extra, bound[fits]
+                subsets[:, column] = True
+                bound = bound + group.gain
+            enough = bound + later[candidates.spare - used] >= best - TIE - ROUNDING
+            grown.append((subsets[enough], used[enough], bound[enough]))
+            count += int(enough.sum())
+            if count > limit:
+                return None
+        subsets, used, bound = (np.concatenate(parts) for parts in zip(*grown, strict=True))
+    return subsets, bound
+
+
 def _searched(candidates: Candidates) -> Scored:
     """Climb from two starts, one flip at a time, to a local best; the work is bounded.
 
-    The choice between the two ends is not claimed to be exact.
+    The better of the two ends need not be the best of all.
     """
     extra = np.array(candidates.extra)
     empty = np.zeros(len(extra), dtype=np.bool_)
