@@ -1,5 +1,6 @@
 """Random taxonomies for property tests."""
 
+import numpy as np
 from hypothesis import strategies as st
 
 from fedgrain.taxonomy import Taxonomy
@@ -17,3 +18,24 @@ def trees(max_nodes: int = 30, min_nodes: int = 1) -> st.SearchStrategy[Taxonomy
     """Random trees, single-child chains included."""
     picks = st.lists(st.integers(0, 10**6), min_size=min_nodes - 1, max_size=max_nodes - 1)
     return picks.map(tree_from)
+
+
+def large_tree(nodes: int = 16_344, leaves: int = 10_000, seed: int = 0) -> Taxonomy:
+    """Return a random tree in the shape of iNaturalist's: seven levels, every leaf at the last.
+
+    Most nodes of the upper levels have one child, as in a genus of one species.
+    """
+    rng = np.random.default_rng(seed)
+    inner = nodes - 1 - leaves
+    sizes = [3, 13, 51, 273, 1103]  # kingdom to family, as in iNaturalist 2021
+    sizes.append(inner - sum(sizes))
+    sizes.append(leaves)
+    edges, above = [], ["life"]
+    for depth, size in enumerate(sizes):
+        level = [f"{depth}-{rng.integers(10**9):09d}-{number}" for number in range(size)]
+        weight = rng.pareto(1.0, len(above)) + 1e-3  # a few hold most, many hold one
+        extra = rng.choice(len(above), size - len(above), p=weight / weight.sum())
+        parents = [*range(len(above)), *extra.tolist()]  # everyone has a child
+        edges += [(above[parent], node) for parent, node in zip(parents, level, strict=True)]
+        above = level
+    return Taxonomy.from_edges(edges)

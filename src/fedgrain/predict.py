@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 
 from fedgrain.errors import PredictionError
 from fedgrain.heads import Head
+from fedgrain.heads.base import at_least_float32
+from fedgrain.heads.branches import past_single_children
 from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.metrics import Nodes, Values, cut_back, hierarchical_scores, numbers_in
 from fedgrain.taxonomy.tree import Taxonomy
@@ -31,10 +34,13 @@ def predict(
     """Return one node per sample of ``log_probs`` [samples, nodes].
 
     `leaf`: the likeliest leaf (the first among equals). `majority`: the most specific node with
-    P > 0.5. `threshold`: the most specific node with P >= threshold. Most specific is the fewest
-    leaves under it, then the highest P, then the first id. `expected-hf`: the node whose HF, on
-    ``full_taxonomy`` (*default*: the taxonomy itself), is highest in the mean over the leaves, each
-    with its probability. A row is judged by itself.
+    P > 0.5. `threshold`: the most specific node with P >= threshold. `expected-hf`: the node whose
+    HF, on ``full_taxonomy`` (*default*: the taxonomy itself), is highest in the mean over the
+    leaves, each with its probability. A row is judged by itself.
+
+    Most specific is the fewest leaves under it, then the fewest only children below it (a species
+    comes before a genus that holds nothing else), then the highest P, then the first id. P and the
+    threshold are compared as numbers of float32's 24 binary digits, whatever the type of the table.
     """
     table = _table(log_probs, taxonomy)
     check_rule(rule, threshold)
@@ -43,11 +49,8 @@ def predict(
         return np.asarray(taxonomy.leaves[likeliest], dtype=np.int64)
     if rule == "expected-hf":
         return _highest_expected_hf(table, taxonomy, full_taxonomy or taxonomy)
-    # In the precision of the table: a P of exactly the threshold is then equal to it.
-    limit = table.dtype.type(math.log(0.5 if threshold is None else threshold))
     best, node = _best_by_specificity(table, taxonomy)  # [samples, groups]
-    above = best > limit if rule == "majority" else best >= limit
-    above[:, -1] = True  # the root's group: its P is 1
+    above = best > 0.5 if threshold is None else best >= _rounded(threshold)
     return np.asarray(node[np.arange(len(node)), above.argmax(1)])
 
 
@@ -76,17 +79,19 @@ def node_log_probs(net: nn.Module, head: Head, images: Tensor) -> Tensor:
 class OperatingCurve:
     """Mean scores as the threshold falls: from the root for everyone to a leaf for everyone.
 
-    Entry i holds for thresholds above ``threshold[i + 1]`` and up to ``threshold[i]``.
+    Entry i holds for thresholds above ``threshold[i + 1]`` and up to ``threshold[i]``, that one
+    included: given to :func:`predict` it has exactly these scores.
     """
 
-    threshold: Values  # falling, from 1
+    threshold: Values  # falling, from 1, above 0
     hr: Values
     hp: Values
     hf: Values
 
     def at(self, threshold: float) -> tuple[float, float, float]:
         """Return HR, HP and HF with the rule `threshold`."""
-        place = int(np.searchsorted(-self.threshold, -threshold, side="right")) - 1
+        check_rule("threshold", threshold)
+        place = int(np.searchsorted(-self.threshold, -_rounded(threshold), side="right")) - 1
         return float(self.hr[place]), float(self.hp[place]), float(self.hf[place])
 
 
@@ -106,16 +111,14 @@ def operating_curve(
     if truths.shape != (len(table),) or not len(table):
         raise PredictionError(f"give one truth per sample: {truths.size} for {len(table)}")
     best, node = _best_by_specificity(table, taxonomy)
-    best[:, -1] = 0.0
-    coarser = np.maximum.accumulate(best, axis=1)
-    moves = np.ones(best.shape, dtype=np.bool_)
-    moves[:, 1:] = best[:, 1:] > coarser[:, :-1]
+    moves = best > 0.0  # no threshold is low enough for the others
+    moves[:, 1:] &= best[:, 1:] > np.maximum.accumulate(best, axis=1)[:, :-1]
     sample, group = np.nonzero(moves)  # a sample's stations, most specific first
     station = numbers_in(full_taxonomy, taxonomy)[node[sample, group]]
     station = cut_back(truths[sample], station, full_taxonomy)
     scores = hierarchical_scores(truths[sample], station, full_taxonomy)
     falling = np.argsort(-best[sample, group], kind="stable")
-    level = np.exp(best[sample, group][falling].astype(np.float64))
+    level = best[sample, group][falling]
     last = np.flatnonzero(np.append(np.diff(level) != 0, True))
     coarsest = np.append(np.diff(sample) != 0, True)  # where a sample starts, at threshold 1
     curves = []
@@ -134,6 +137,7 @@ def fit_temperature(logits: Tensor, labels: Tensor, head: Head) -> float:
     if not len(labels):
         raise PredictionError("a temperature is fitted on validation data, but there is none")
     head.check(logits)
+    head.check_labels(labels)
     exact = logits.detach().double()
     losses = head.marginal_losses if "marginal" in head.supervisions else head.sample_losses
 
@@ -166,21 +170,52 @@ def _golden_section(cost: Callable[[float], float], low: float, high: float) -> 
 
 def _best_by_specificity(
     table: NDArray[np.floating[Any]], taxonomy: Taxonomy
-) -> tuple[NDArray[np.floating[Any]], Nodes]:
-    """Return the highest P, and its node, among the nodes with equally many leaves under them.
+) -> tuple[Values, Nodes]:
+    """Return the highest P, and its node, among the nodes that are equally specific.
 
-    Groups [samples, groups] go from the most specific to the root's; among equal P the first id.
+    Groups [samples, groups] go from the most specific to the root, whose P is 1; among equal P the
+    first id.
     """
-    order = sorted(range(len(taxonomy)), key=lambda v: (taxonomy.leaf_counts[v], taxonomy.ids[v]))
-    nodes = np.array(order, dtype=np.int64)
-    starts = np.flatnonzero(np.diff(taxonomy.leaf_counts[nodes], prepend=-1))
-    best = np.empty((len(table), len(starts)), dtype=table.dtype)
+    nodes, starts = _by_specificity(taxonomy)
+    ordered = table[:, nodes]
+    best = np.empty((len(table), len(starts)))
     node = np.empty((len(table), len(starts)), dtype=np.int64)
-    for group, members in enumerate(np.split(nodes, starts[1:])):
-        found = table[:, members].argmax(1)
-        node[:, group] = members[found]
-        best[:, group] = table[np.arange(len(table)), node[:, group]]
+    rows = np.arange(len(table))
+    for group, (start, end) in enumerate(zip(starts, [*starts[1:], len(nodes)], strict=True)):
+        found = start + ordered[:, start:end].argmax(1)
+        node[:, group] = nodes[found]
+        best[:, group] = ordered[rows, found]
+    best = _rounded(np.exp(np.minimum(best, 0.0)))
+    best[:, -1] = 1.0
     return best, node
+
+
+@lru_cache(maxsize=8)
+def _by_specificity(taxonomy: Taxonomy) -> tuple[Nodes, list[int]]:
+    """Return the nodes, most specific first, then by id; and where each group of equals starts.
+
+    A node over the same leaves as its only child is less specific than that child. By how many
+    only children there are below it, and not by depth: between a leaf at depth 3 and one at depth 5
+    P decides.
+    """
+    leaves = taxonomy.leaf_counts
+    above_fork = past_single_children(taxonomy) - np.arange(len(taxonomy))
+    by_id = np.empty(len(taxonomy), dtype=np.int64)
+    by_id[sorted(range(len(taxonomy)), key=taxonomy.ids.__getitem__)] = np.arange(len(taxonomy))
+    nodes = np.lexsort((by_id, above_fork, leaves))
+    new = (np.diff(leaves[nodes], prepend=-1) != 0) | (np.diff(above_fork[nodes], prepend=-1) != 0)
+    nodes.flags.writeable = False
+    return nodes, np.flatnonzero(new).tolist()
+
+
+def _rounded(probability: Values | float) -> Values:
+    """Round to the 24 binary digits of float32, with the range of float64.
+
+    A table of logarithms holds a P of 0.5 only nearly, so that comparing exact numbers would let
+    the last bit decide; and what the curve calls a threshold must be one for `predict` too.
+    """
+    mantissa, exponent = np.frexp(np.asarray(probability, dtype=np.float64))
+    return np.asarray(np.ldexp(np.rint(mantissa * 2.0**24), exponent - 24))
 
 
 def _highest_expected_hf(
@@ -211,14 +246,20 @@ def _highest_expected_hf(
 
 
 def _table(log_probs: Tensor | NDArray[Any], taxonomy: Taxonomy) -> NDArray[np.floating[Any]]:
-    table = log_probs.detach().cpu().numpy() if isinstance(log_probs, Tensor) else log_probs
+    """Check log-probabilities and return them in float32 or float64."""
+    if isinstance(log_probs, Tensor):
+        log_probs = at_least_float32(log_probs.detach()).cpu().numpy()
+    table = np.asarray(log_probs)
+    if table.dtype not in (np.float32, np.float64):
+        table = table.astype(np.float32 if table.dtype.itemsize <= 2 else np.float64)
     if table.ndim != 2 or table.shape[1] != len(taxonomy):
         raise PredictionError(
             f"log-probabilities must be [samples, {len(taxonomy)} nodes], not {list(table.shape)}"
         )
-    if np.isnan(table).any():
+    broken = np.isnan(table).any(1)
+    if broken.any():
         raise PredictionError(
-            f"sample {int(np.flatnonzero(np.isnan(table).any(1))[0])} has a probability that is "
+            f"sample {int(np.flatnonzero(broken)[0])} has a probability that is "
             "not a number: training diverged; lower the learning rate"
         )
     return table

@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from fedgrain.errors import DivergedError, FederationError
-from fedgrain.federated import EarlyStopping, LocalSettings, Plan, fedavg
+from fedgrain.errors import DivergedError, FederationError, HeadError
+from fedgrain.federated import EarlyStopping, LabelledPart, LocalSettings, Plan, fedavg
 from fedgrain.federated.plan import joining, sample
-from small_federation import VALIDATION, Recording, engine, federation, known
+from fedgrain.heads import HEADS
+from small_federation import TREE, VALIDATION, Recording, engine, federation, known
 
 LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
 EVERYONE = Plan(join_ratio=1.0, local=LocalSettings(lr=0.2, batch=4))
@@ -194,3 +196,34 @@ def test_server_validation_is_the_mean_hf() -> None:
     pairs = zip(VALIDATION, answer, strict=True)
     expected = [1.0 if truth == said else by_hand[truth, said] for truth, said in pairs]
     assert trainer.validate({}) == pytest.approx(sum(expected) / 12)
+
+
+@pytest.mark.parametrize("wrong", [-1, len(TREE)])
+@pytest.mark.parametrize("whose", ["train", "validation", "server"])
+def test_labels_outside_the_tree_are_refused_as_they_come_in(wrong: int, whose: str) -> None:
+    """Once per data set: five of six losses would train on them without a word."""
+    good = federation([["a1", "b1"]] * 2, client_validation=[["a1"]] * 2)
+    bad = LabelledPart(np.arange(2), np.array([0, wrong], np.int32))
+    clients, server = list(good.clients), None
+    if whose == "server":
+        server, name = bad, "the server's validation labels"
+    else:
+        clients[1] = replace(clients[1], **{whose: bad})
+        name = f"the {'validation ' * (whose == 'validation')}labels of site 1"
+    with pytest.raises(HeadError, match=rf"^{name} must be .* but sample 1 has {wrong};"):
+        replace(good, clients=tuple(clients), validation=server)
+
+
+@pytest.mark.parametrize("head", sorted(HEADS))
+def test_clients_may_hold_labels_as_int32(head: str) -> None:
+    sites = federation([["a1", "b1", "a", "c"]] * 2)
+    narrow = tuple(
+        replace(client, train=replace(client.train, labels=client.train.labels.astype(np.int32)))
+        for client in sites.clients
+    )
+    updates = []
+    for some in (sites, replace(sites, clients=narrow)):
+        workshop = engine(some, EVERYONE, head=head).workshop
+        updates.append(workshop.train(1, 0, workshop.initial, None))
+    for name, weights in updates[0].state.items():
+        assert torch.equal(weights, updates[1].state[name])

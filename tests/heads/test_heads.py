@@ -1,4 +1,5 @@
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -8,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgrain.errors import HeadError
-from fedgrain.heads import HEADS, build_head
+from fedgrain.heads import HEADS, MARGINS, branch_dataset, build_head, supervise
+from fedgrain.predict import fit_temperature
 from fedgrain.taxonomy import Taxonomy, dataset_taxonomy
-from heads_by_hand import QUICK, SEEDS, ByHand, logits_for
+from heads_by_hand import QUICK, SEEDS, ByHand, logits_for, random_knowledge
 from strategies import tree_from, trees
 
 NAMES = sorted(HEADS)
@@ -190,3 +192,116 @@ def test_names(tmp_path, monkeypatch):
             build_head(spec, tree)
     with pytest.raises(HeadError, match="only the node 'r'"):
         build_head("flat-softmax", Taxonomy.from_edges([], root="r"))
+
+
+SAID = pytest.mark.filterwarnings("ignore:the label .* stands for no leaf")
+
+
+@SAID
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_worked_with_in_float32(name, dtype):
+    """Logits of 6e4, near the largest float16: sums along a path and margins would be inf."""
+    tree = tree_from([0, 0, 1, 1, 3, 3, 0])
+    head = build_head(name, tree)
+    labels = torch.arange(len(tree))
+    logits = (logits_for(head, len(tree), 0).sign() * 6e4).to(dtype).requires_grad_()
+    losses = {"paper": head.sample_losses}
+    if "marginal" in head.supervisions:
+        losses["marginal"] = head.marginal_losses
+    for supervision, of_samples in losses.items():
+        logits.grad = None
+        assert torch.equal(of_samples(logits, labels), of_samples(logits.float(), labels))
+        supervise(head, supervision).loss(logits, labels).backward()
+        assert logits.grad.isfinite().all()
+    assert torch.equal(head.loss(logits, labels), head.loss(logits.float(), labels))
+    log_probs = head.node_log_probs(logits)
+    assert log_probs.dtype == torch.float32
+    assert not log_probs.isnan().any()
+    if "projection" in head.supervisions:
+        known = random_knowledge(tree, 1)
+        loss = supervise(head, "projection", known=known, laziness=0.1).loss
+        assert torch.equal(loss(logits, labels), loss(logits.float(), labels))
+
+
+@SAID
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", [torch.int32, torch.int16, torch.uint8])
+def test_labels_of_any_integer_type(name, kind):
+    tree = tree_from([0, 0, 1, 1])
+    head = build_head(name, tree)
+    labels, logits = torch.arange(len(tree)), logits_for(head, len(tree), 0)
+    for supervision in head.supervisions:
+        known = random_knowledge(tree, 1)
+        supervised = supervise(head, supervision, known=known)
+        expected = supervised.loss(logits, labels)
+        assert torch.equal(supervised.loss(logits, labels.to(kind)), expected)
+        assert torch.equal(supervised.enters(labels.to(kind)), supervised.enters(labels))
+    assert torch.equal(head.loss(logits, labels.to(kind)), head.loss(logits, labels))
+    assert fit_temperature(logits, labels.to(kind), head) == fit_temperature(logits, labels, head)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_outside_the_tree_are_refused(name):
+    tree = tree_from([0, 0, 1, 1])
+    head = build_head(name, tree)
+    head.check_labels(torch.arange(len(tree)))
+    head.check_labels(np.zeros(0, dtype=np.int64))
+    for wrong in (-1, len(tree), -100):
+        labels = torch.tensor([0, 1, wrong], dtype=torch.int32)
+        message = f"from 0 to 4, but sample 2 has {wrong}; leave out"
+        with pytest.raises(HeadError, match=message):
+            head.check_labels(labels)
+        with pytest.raises(HeadError, match=message):
+            head.check_labels(labels.numpy())
+        with pytest.raises(HeadError, match=message):
+            fit_temperature(logits_for(head, 3, 0), labels, head)
+        with pytest.raises(HeadError, match=message):
+            branch_dataset(tree, labels, 0)
+    with pytest.raises(HeadError, match=r"whole numbers, .* not float32"):
+        head.check_labels(torch.zeros(2))
+
+
+def margin_by_hand(hand, kind, y, u):
+    above = [set(hand.above[node]) for node in (y, u)]
+    lca = max(above[0] & above[1])
+    depth = {node: len(hand.above[node]) - 1 for node in (y, u, lca)}
+
+    def information(node):
+        return -math.log(len(set(hand.under[node]) & set(hand.leaves)) / len(hand.leaves))
+
+    return {
+        "incorrect": float(u not in above[0]),
+        "edge-distance": len(above[0] ^ above[1]),
+        "depth-deficit": depth[y] - depth[lca],
+        "information-distance": information(y) + information(u) - 2 * information(lca),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", MARGINS)
+@QUICK
+@given(tree=trees(12, 2), seed=SEEDS, size=st.sampled_from([0.0, 0.5, 5.0]))
+def test_margins_are_the_formulas(kind, tree, seed, size):
+    head = build_head("softmax-margin", tree, margin_type=kind, margin_size=size)
+    hand, labels = ByHand(tree), torch.arange(len(tree))
+    logits = logits_for(head, len(tree), seed)
+    losses = head.sample_losses(logits, labels)
+    for y, theta in enumerate(logits.tolist()):
+        raised = [theta[u] + size * margin_by_hand(hand, kind, y, u) for u in hand.nodes]
+        expected = -theta[y] + math.log(sum(map(math.exp, raised)))
+        assert losses[y].item() == pytest.approx(expected, abs=1e-9)
+
+
+def test_margin_settings():
+    tree = tree_from([0, 0, 1])
+    assert build_head("softmax-margin", tree).margin_size == 5.0
+    for settings_, message in (
+        ({"margin_type": "wide"}, "no margin 'wide'; choose one of incorrect, edge-distance"),
+        ({"margin_size": -1.0}, "finite number from 0, not -1.0"),
+        ({"margin_size": float("nan")}, "finite number from 0, not nan"),
+        ({"size": 1.0}, "head softmax-margin has no setting size"),
+    ):
+        with pytest.raises(HeadError, match=message):
+            build_head("softmax-margin", tree, **settings_)
+    with pytest.raises(HeadError, match="head flat-softmax has no setting margin_size"):
+        build_head("flat-softmax", tree, margin_size=1.0)

@@ -24,6 +24,7 @@ HEADS = (
     "softmax-descendant",
     "softmax-margin",
 )
+MARGINS = ("incorrect", "edge-distance", "depth-deficit", "information-distance")
 SUPERVISIONS = ("paper", "marginal", "projection")
 KNOWLEDGE = ("relational", "hidden-leaves", "known-paths", "inferred")
 PARTITIONS = ("iid", "dirichlet", "manifest")
@@ -70,6 +71,10 @@ class Config:
     first_stage_supervision: str | None = _setting(
         None, "fedbdft: supervision of its first stage (default: the same)", SUPERVISIONS
     )
+    margin_type: str = _setting(
+        "incorrect", "softmax-margin: what the margin of a node goes by", MARGINS
+    )
+    margin_size: float = _setting(5.0, "softmax-margin: what the margin is multiplied by (tau)")
     laziness: float = _setting(0.0, "projection: how often a labeller stops early, from 0 to 1")
     responsibilities: str = _setting(
         "step",
@@ -163,6 +168,11 @@ class Config:
             raise ConfigError(
                 f"laziness is {self.laziness}, but only supervision projection has one"
             )
+        margin = (self.margin_type, self.margin_size)
+        if self.head != "softmax-margin" and margin != (Config.margin_type, Config.margin_size):
+            raise ConfigError(
+                f"margin_type and margin_size belong to the head softmax-margin, not to {self.head}"
+            )
         if self.responsibilities == "round" and (
             self.supervision not in ("marginal", "projection")
             or self.head not in ("flat-softmax", "ps-softmax")
@@ -185,6 +195,13 @@ class Config:
     def simulated(self) -> bool:
         """Whether a generator of ours says who knows what, as much as alpha lets them."""
         return self.knowledge in ("relational", "known-paths", "hidden-leaves")
+
+    @property
+    def head_settings(self) -> dict[str, Any]:
+        """What the head is built with besides the taxonomy."""
+        if self.head != "softmax-margin":
+            return {}
+        return {"margin_type": self.margin_type, "margin_size": self.margin_size}
 
     def complete(self) -> Config:
         """Return the config with every default written out that settings alone decide.
@@ -233,7 +250,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "concentration": (1e-6, 1e6), "patience": (1, _LARGE), "min_delta": (0, 1),
     "validation_share": (0.001, 0.999), "min_clients": (1, _LARGE), "min_count": (1, _LARGE),
     "max_children": (2, _LARGE), "image_size": (1, 10_000), "images_per_class": (1, _LARGE),
-    "max_unreadable": (0, 1),
+    "max_unreadable": (0, 1), "margin_size": (0, 1e6),
     "client_time_limit": (1e-3, _LARGE), "min_branch_samples": (1, _LARGE),
     "seed": (0, float(2**63 - 1)), "sample_seed": (0, float(2**63 - 1)),
     "only_client": (0, _LARGE), "lazy_labels": (0, 1), "average_rounds": (1, _LARGE),

@@ -332,6 +332,7 @@ def model_of(config: Config, data: LabelledImages) -> Model:
         supervision,
         config.laziness,
         config.responsibilities,
+        config.head_settings,
     )
 
 

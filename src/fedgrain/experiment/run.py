@@ -267,7 +267,8 @@ def trained_model(prepared: Prepared, progress: Progress, state: State) -> Train
     federation, names = prepared.federation, prepared.model
     branches = isinstance(progress.state, FedBdftState)
     shape = federation.source.shape
-    head = build_head(names.head, federation.taxonomy)  # the workshop's may be on another device
+    # the workshop's may be on another device
+    head = build_head(names.head, federation.taxonomy, **names.head_settings)
     return TrainedModel(
         taxonomy=federation.taxonomy,
         full_taxonomy=federation.full_taxonomy,
@@ -275,6 +276,7 @@ def trained_model(prepared: Prepared, progress: Progress, state: State) -> Train
         image_shape=shape,
         net_name=names.net,
         head_name=names.head,
+        head_settings=names.head_settings,
         head=head,
         net=model_net(names.net, head, shape, state, branches=branches),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ class TrainedModel:
     image_shape: tuple[int, int, int]
     net_name: str  # as the config names them: the user's own are module:callable
     head_name: str
+    head_settings: Mapping[str, Any]
     head: Head
     net: nn.Module | DecoupledModel
 
@@ -80,13 +81,13 @@ class TrainedModel:
         log_probs = self.node_log_probs(images)
         nodes = predict(log_probs, self.taxonomy, rule, threshold, self.full_taxonomy)
         found = []
-        for row, node in zip(log_probs.exp().tolist(), nodes.tolist(), strict=True):
+        for row, node in zip(log_probs, nodes.tolist(), strict=True):
             path = self.taxonomy.path(node).tolist()
             found.append(
                 Prediction(
                     tuple(self.taxonomy.ids[n] for n in path),
                     tuple(self.taxonomy.names[n] for n in path),
-                    tuple(row[n] for n in path),
+                    tuple(row[path].exp().tolist()),
                 )
             )
         return found
@@ -115,6 +116,7 @@ class TrainedModel:
             "format": FORMAT,
             "net": self.net_name,
             "head": self.head_name,
+            "head_settings": dict(self.head_settings),
             "branches": isinstance(self.net, DecoupledModel),
             "image_shape": list(self.image_shape),
             "mean": list(self.normalisation.mean),
@@ -146,14 +148,15 @@ def _built(folder: RunFolder, about: dict[str, Any]) -> TrainedModel:
     state, _ = read_tensors(folder.best)
     taxonomy = from_json(about["taxonomy"], f"{folder.model}, taxonomy")
     full = from_json(about["full_taxonomy"], f"{folder.model}, full taxonomy")
-    head = build_head(about["head"], taxonomy)
+    settings = dict(about.get("head_settings", {}))  # older models have none
+    head = build_head(about["head"], taxonomy, **settings)
     height, width, channels = about["image_shape"]
     shape = (height, width, channels)
     net = model_net(about["net"], head, shape, state, branches=about["branches"])
     mean, deviation = (tuple(map(float, about[name])) for name in ("mean", "deviation"))
     normalisation = Normalisation(mean, deviation)
     return TrainedModel(
-        taxonomy, full, normalisation, shape, about["net"], about["head"], head, net
+        taxonomy, full, normalisation, shape, about["net"], about["head"], settings, head, net
     )
 
 

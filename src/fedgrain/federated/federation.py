@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedgrain.data.images import Normalisation
 from fedgrain.errors import FederationError
+from fedgrain.heads.base import check_labels
 from fedgrain.taxonomy.tree import Taxonomy
 
 Indices = NDArray[np.int64]
@@ -118,3 +119,10 @@ class Federation:
             raise FederationError(
                 "nobody has validation data: early stopping needs it at the server or the clients"
             )
+        for client in self.clients:  # here, once: no loss looks at the range of its labels
+            check_labels(self.taxonomy, client.train.labels, f"the labels of {client.name}")
+            if client.validation is not None:
+                whose = f"the validation labels of {client.name}"
+                check_labels(self.taxonomy, client.validation.labels, whose)
+        if self.validation is not None:
+            check_labels(self.taxonomy, self.validation.labels, "the server's validation labels")

@@ -7,8 +7,9 @@ same task.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,6 +51,7 @@ class Model:
     branch_supervision: str = "paper"
     laziness: float = 0.0
     responsibilities: str = "step"  # or round: labels are shared out over leaves once a round
+    head_settings: Mapping[str, Any] = field(default_factory=dict)  # of build_head
 
 
 class Workshop:
@@ -61,7 +63,8 @@ class Workshop:
         check_pair(model.net, model.head)
         self.federation, self.model, self.plan = federation, model, plan
         self.device = torch.device(device)
-        self.head = build_head(model.head, federation.taxonomy).to(self.device)
+        self.head = build_head(model.head, federation.taxonomy, **model.head_settings)
+        self.head = self.head.to(self.device)
         self.supervised = cache(self._supervised)
         self.supervised(0)  # refuse a meaningless combination before anything is trained
         generator = torch_generator_from(numpy_generator(plan.seed, "initial weights"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import Head
 from fedgrain.heads.branches import (
@@ -19,7 +21,7 @@ from fedgrain.heads.flat_softmax import FlatSoftmax
 from fedgrain.heads.projection import Projection
 from fedgrain.heads.ps_softmax import PSSoftmax
 from fedgrain.heads.softmax_descendant import SoftmaxDescendant
-from fedgrain.heads.softmax_margin import SoftmaxMargin
+from fedgrain.heads.softmax_margin import MARGINS, SoftmaxMargin
 from fedgrain.heads.supervision import SUPERVISIONS, Supervised, supervise
 from fedgrain.plugins import call_own
 from fedgrain.taxonomy.tree import Taxonomy
@@ -38,6 +40,7 @@ HEADS: dict[str, type[Head]] = {
 
 __all__ = [
     "HEADS",
+    "MARGINS",
     "SUPERVISIONS",
     "TOGETHER",
     "BestLeaf",
@@ -60,10 +63,15 @@ __all__ = [
 ]
 
 
-def build_head(name: str, taxonomy: Taxonomy) -> Head:
-    """Return a head by name, or the user's own: ``module:callable`` called with the taxonomy."""
+def build_head(name: str, taxonomy: Taxonomy, **settings: Any) -> Head:
+    """Return a head by name, or the user's own: ``module:callable`` called with the taxonomy.
+
+    softmax-margin takes the settings ``margin_type`` and ``margin_size``; the others take none.
+    """
+    if settings and (name != SoftmaxMargin.name or set(settings) - {"margin_type", "margin_size"}):
+        raise HeadError(f"head {name} has no setting {', '.join(settings)}")
     if name in HEADS:
-        return HEADS[name](taxonomy)  # type: ignore[call-arg]
+        return HEADS[name](taxonomy, **settings)
     if ":" not in name:
         raise HeadError(
             f"there is no head {name!r}; choose one of {', '.join(HEADS)}, or name your own "

@@ -9,7 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgrain.errors import HeadError
@@ -21,8 +23,10 @@ from fedgrain.taxonomy.tree import Taxonomy
 class Head(nn.Module, ABC):
     """Loss and node probabilities for labels at any node of a taxonomy.
 
-    Labels are node numbers [batch], int64. Subclasses define the paper's rule in
-    :meth:`sample_losses` and the model in :meth:`node_log_probs`.
+    Labels are node numbers [batch], of any integer type; nothing looks at their range batch by
+    batch, so call :meth:`check_labels` once on those of a data set. Logits in half precision are
+    worked with in float32. Subclasses define the paper's rule in :meth:`sample_losses` and the
+    model in :meth:`node_log_probs`.
     """
 
     name: ClassVar[str]
@@ -67,18 +71,44 @@ class Head(nn.Module, ABC):
                 f"{list(logits.shape)}; build the net with head.num_outputs"
             )
 
+    def check_labels(self, labels: Tensor | NDArray[Any]) -> None:
+        """Refuse labels that are no nodes of the taxonomy; a loss would not notice them."""
+        check_labels(self.taxonomy, labels)
+
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Mean of the paper's loss over the samples of the batch that enter it (0 if none)."""
         self.check(logits)
+        logits, labels = at_least_float32(logits), labels.long()
         return mean_entering(self.sample_losses(logits, labels), self.enters(labels))
 
     def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return -log P(label) [batch]: the label is merely a true ancestor of the class."""
-        return -self.node_log_probs(logits).gather(1, labels[:, None])[:, 0]
+        return -self.node_log_probs(logits).gather(1, labels.long()[:, None])[:, 0]
 
     def projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:
         """Return -log of the probability that the client writes the label [batch]."""
         raise HeadError(f"head {self.name} has no projection likelihood")
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """Return float16 and bfloat16 as float32, where nothing near 6e4 overflows; others as is."""
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+
+
+def check_labels(
+    taxonomy: Taxonomy, labels: Tensor | NDArray[Any], whose: str = "the labels"
+) -> None:
+    """Refuse labels that are not node numbers of the taxonomy, naming the first that is not."""
+    numbers = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if numbers.size and numbers.dtype.kind not in "iu":
+        raise HeadError(f"{whose} must be whole numbers, the nodes of labels, not {numbers.dtype}")
+    outside = np.flatnonzero((numbers < 0) | (numbers >= len(taxonomy)))
+    if outside.size:
+        first = int(outside[0])
+        raise HeadError(
+            f"{whose} must be nodes of the taxonomy, from 0 to {len(taxonomy) - 1}, but sample "
+            f"{first} has {int(numbers.flat[first])}; leave out samples without a label"
+        )
 
 
 def mean_entering(losses: Tensor, entering: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgrain.errors import HeadError
-from fedgrain.heads.base import minus_log_share
+from fedgrain.heads.base import at_least_float32, check_labels, minus_log_share
 from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.heads.cond_softmax import CondSoftmax
 from fedgrain.heads.projection import known_mask
@@ -97,6 +97,7 @@ def branch_dataset(
     children = torch.tensor(taxonomy.children(branch).astype(np.int64))
     if not len(children):
         raise HeadError(f"{taxonomy.ids[branch]!r} is a leaf: it has no branch")
+    check_labels(taxonomy, labels)
     labels = torch.as_tensor(labels, dtype=torch.int64)
     member = (labels > branch) & (labels < int(taxonomy.subtree_end[branch]))
     if supervision == "projection":
@@ -123,6 +124,7 @@ def branch_losses(
     where ``laziness`` gives the known ones that much weight. ``unknown`` is [children], or
     [batch, children] where labellers differ.
     """
+    logits, targets = at_least_float32(logits), targets.long()
     losses = functional.cross_entropy(logits, targets, ignore_index=TOGETHER, reduction="none")
     together = targets == TOGETHER
     if not together.any():
@@ -172,7 +174,7 @@ class DecoupledModel(nn.Module):
 
     def node_log_probs(self, images: Tensor) -> Tensor:
         """Return log P of every node [samples, nodes], running every branch for every sample."""
-        conditional = [run_in_chunks(net, images).log_softmax(1) for net in self.branches.values()]
+        conditional = [_conditional(net, images) for net in self.branches.values()]
         return self.head.sums.along_paths(self._gathered(conditional))
 
     def best_leaf(self, images: Tensor) -> BestLeaf:
@@ -198,7 +200,7 @@ class DecoupledModel(nn.Module):
         device = images.device
         open_nodes = torch.full((len(images), len(self.taxonomy)), -torch.inf, device=device)
         counts = torch.zeros(len(images), dtype=torch.int64, device=device)
-        landing = torch.tensor(_past_single_children(self.taxonomy), device=device)
+        landing = torch.tensor(past_single_children(self.taxonomy), device=device)
         is_leaf = self.head.child_count.to(device) == 0
         open_nodes[:, landing[0]] = 0.0
         best = landing[0].expand(len(images)).clone()  # [samples], likeliest open node
@@ -206,7 +208,7 @@ class DecoupledModel(nn.Module):
             branch = int(best[~is_leaf[best]].bincount().argmax())
             rows = (best == branch).nonzero()[:, 0]
             children = torch.tensor(self.taxonomy.children(branch).astype(np.int64), device=device)
-            conditional = run_in_chunks(self.branches[str(branch)], images[rows]).log_softmax(1)
+            conditional = _conditional(self.branches[str(branch)], images[rows])
             here = open_nodes[rows, branch]
             open_nodes[rows, branch] = -torch.inf
             open_nodes[rows[:, None], landing[children]] = here[:, None] + conditional
@@ -215,11 +217,13 @@ class DecoupledModel(nn.Module):
         return best, open_nodes.gather(1, best[:, None])[:, 0], counts
 
 
-def _past_single_children(taxonomy: Taxonomy) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _conditional(net: nn.Module, images: Tensor) -> Tensor:
+    """Return log P of a branch's children, given the branch [samples, children]."""
+    return at_least_float32(run_in_chunks(net, images)).log_softmax(1)
+
+
+def past_single_children(taxonomy: Taxonomy) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """For each node, where the way down first forks or ends: an only child is certain."""
-    landing = np.arange(len(taxonomy), dtype=np.int64)
-    counts = taxonomy.child_counts
-    for node in range(len(taxonomy) - 1, -1, -1):
-        if counts[node] == 1:
-            landing[node] = landing[node + 1]  # depth first: an only child is the next number
-    return landing
+    ends = np.flatnonzero(taxonomy.child_counts != 1)
+    # depth first: an only child is the next number
+    return np.asarray(ends[np.searchsorted(ends, np.arange(len(taxonomy)))], dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from fedgrain.heads.base import Head
+from fedgrain.heads.base import Head, at_least_float32
 from fedgrain.taxonomy.tree import Taxonomy
 
 
@@ -23,6 +23,7 @@ class CondSigmoid(Head):
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the binary cross-entropies of the children along the path, and of the label's own."""
+        logits, labels = at_least_float32(logits), labels.long()
         on_path = self.sums.on_path(labels)  # [batch, nodes]
         asked = on_path.gather(1, self.sums.parents[1:].expand(len(labels), -1))
         losses = functional.binary_cross_entropy_with_logits(
@@ -32,4 +33,4 @@ class CondSigmoid(Head):
 
     def node_log_probs(self, logits: Tensor) -> Tensor:
         """Multiply the sigmoids along the path."""
-        return self.sums.along_paths(functional.logsigmoid(logits))
+        return self.sums.along_paths(functional.logsigmoid(at_least_float32(logits)))

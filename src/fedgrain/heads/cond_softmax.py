@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedgrain.heads.base import Head, minus_log_share
+from fedgrain.heads.base import Head, at_least_float32, minus_log_share
 from fedgrain.heads.projection import Projection
 from fedgrain.taxonomy.tree import Taxonomy
 
@@ -41,6 +41,7 @@ class CondSoftmax(Head):
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the sibling cross-entropies along the path."""
+        logits, labels = at_least_float32(logits), labels.long()
         path = self.sums.path[labels]  # [batch, depth], 0 after the label
         children, missing = self._children(self.sums.parents[path])  # [batch, depth, children]
         of_siblings = logits.gather(1, children.flatten(1) - 1).view(children.shape)
@@ -50,7 +51,7 @@ class CondSoftmax(Head):
 
     def node_log_probs(self, logits: Tensor) -> Tensor:
         """Multiply the conditionals along the path."""
-        return self.sums.along_paths(self.sums.sibling_log_softmax(logits))
+        return self.sums.along_paths(self.sums.sibling_log_softmax(at_least_float32(logits)))
 
     def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return -log P(label), which is the paper's rule."""
@@ -62,6 +63,7 @@ class CondSoftmax(Head):
         This is the branch-wise form of the projection likelihood: P(label) times the share of its
         unknown children. A leaf has no children; it borrows the root's, at no cost.
         """
+        logits, labels = at_least_float32(logits), labels.long()
         is_leaf = self.child_count[labels] == 0
         children, missing = self._children(labels.masked_fill(is_leaf, 0))  # [batch, children]
         of_children = logits.gather(1, children - 1).masked_fill(missing, -torch.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from fedgrain.heads.base import at_least_float32
 from fedgrain.heads.leaf_softmax import LeafSoftmax
 from fedgrain.taxonomy.tree import Taxonomy
 
@@ -18,4 +19,4 @@ class FlatSoftmax(LeafSoftmax):
 
     def leaf_scores(self, logits: Tensor) -> Tensor:
         """Return the logits: there is one per leaf."""
-        return logits
+        return at_least_float32(logits)

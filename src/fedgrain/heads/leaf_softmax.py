@@ -32,16 +32,19 @@ class LeafSoftmax(Head):
 
     @abstractmethod
     def leaf_scores(self, logits: Tensor) -> Tensor:
-        """Return one score per leaf [batch, leaves]; their softmax is the model."""
+        """Return one score per leaf [batch, leaves], at least float32; their softmax is P."""
 
     def enters(self, labels: Tensor) -> Tensor:
         """Mask [batch]: only leaves enter."""
-        return self.leaf_position[labels] >= 0
+        return self.leaf_position[labels.long()] >= 0
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the cross-entropy over the leaves; 0 for a label at an internal node."""
         return functional.cross_entropy(
-            self.leaf_scores(logits), self.leaf_position[labels], ignore_index=-1, reduction="none"
+            self.leaf_scores(logits),
+            self.leaf_position[labels.long()],
+            ignore_index=-1,
+            reduction="none",
         )
 
     def node_log_probs(self, logits: Tensor) -> Tensor:
@@ -60,6 +63,7 @@ class LeafSoftmax(Head):
 
     def leaf_weights(self, labels: Tensor, projection: Projection | None) -> Tensor:
         """Return the log weight of each leaf [batch, leaves] in the likelihood of a label."""
+        labels = labels.long()
         if projection is None:
             return torch.where(self.sums.leaves_below(labels), 0.0, -torch.inf)
         below = self.sums.leaves_below(labels)  # [batch, leaves]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedgrain.heads.base import Head, minus_log_share
+from fedgrain.heads.base import Head, at_least_float32, minus_log_share
 from fedgrain.taxonomy.tree import Taxonomy
 
 
@@ -23,9 +23,9 @@ class NodeSoftmax(Head):
 
     def node_log_probs(self, logits: Tensor) -> Tensor:
         """Sum the softmax of all nodes at and below each node."""
-        return self.sums.probabilities_under(logits.log_softmax(1))
+        return self.sums.probabilities_under(at_least_float32(logits).log_softmax(1))
 
     def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return -log of the softmax of all nodes at and below the label."""
-        weight = torch.where(self.sums.below(labels), 0.0, -torch.inf)
-        return minus_log_share(logits, weight)
+        weight = torch.where(self.sums.below(labels.long()), 0.0, -torch.inf)
+        return minus_log_share(at_least_float32(logits), weight)

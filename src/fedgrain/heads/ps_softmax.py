@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
+from fedgrain.heads.base import at_least_float32
 from fedgrain.heads.leaf_softmax import LeafSoftmax
 from fedgrain.taxonomy.tree import Taxonomy
 
@@ -20,5 +21,6 @@ class PSSoftmax(LeafSoftmax):
     def leaf_scores(self, logits: Tensor) -> Tensor:
         """Add up each leaf's path as a bag of nodes: memory leaves x depth, and one fused sum."""
         paths = self.sums.path[self.sums.leaves]  # [leaves, depth], padded with the root
+        logits = at_least_float32(logits)
         by_node = functional.pad(logits, (1, 0)).t().contiguous()  # [nodes, batch]
         return functional.embedding_bag(paths, by_node, mode="sum", padding_idx=0).t()

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedgrain.heads.base import at_least_float32
 from fedgrain.heads.node_softmax import NodeSoftmax
 from fedgrain.taxonomy.tree import Taxonomy
 
@@ -28,7 +29,8 @@ class SoftmaxDescendant(NodeSoftmax):
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the weighted cross-entropies along the path."""
-        path = self.sums.path[labels]  # [batch, depth]
+        logits = at_least_float32(logits)
+        path = self.sums.path[labels.long()]  # [batch, depth]
         excluded = self._sums_by_lca_depth(logits, path)  # [batch, depth]
         own = logits.gather(1, path)
         steps = path.shape[1]
@@ -44,7 +46,7 @@ class SoftmaxDescendant(NodeSoftmax):
         -inf where no node leaves the path at that depth.
         """
         batch, steps = path.shape
-        depth, on_path = self._lca_depths(path)
+        depth, on_path = self.sums.lca_depths(path)
         group = depth.masked_fill(on_path, steps)  # nodes on the path go to a group of their own
         largest = logits.new_full((batch, steps + 1), -torch.inf)
         largest = largest.scatter_reduce(1, group, logits.detach(), "amax")
@@ -54,16 +56,3 @@ class SoftmaxDescendant(NodeSoftmax):
         return (total.masked_fill(nobody, 1.0).log() + largest[:, :steps]).masked_fill(
             nobody, -torch.inf
         )
-
-    def _lca_depths(self, path: Tensor) -> tuple[Tensor, Tensor]:
-        """Depth of each node's lowest common ancestor with the path's end, and who is on the path.
-
-        The subtree of a path's node is a slice: +1 where it starts, -1 where it ends, summed up.
-        """
-        on_path = path > 0
-        marks = path.new_zeros(len(path), len(self.taxonomy) + 1)
-        marks.scatter_(1, path, on_path.long())
-        starts = marks[:, :-1] > 0
-        starts[:, 0] = True
-        marks.scatter_add_(1, self.sums.subtree_end[path], -on_path.long())
-        return marks.cumsum(1)[:, :-1], starts

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgrain.errors import HeadError
-from fedgrain.heads.base import Head, mean_entering
+from fedgrain.heads.base import Head, at_least_float32, mean_entering
 from fedgrain.heads.leaf_softmax import LeafSoftmax
 from fedgrain.heads.projection import Projection
 from fedgrain.taxonomy.tree import BoolArray
@@ -42,6 +42,7 @@ class Supervised(nn.Module):
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each sample [batch]; 0 where the label does not enter."""
+        logits, labels = at_least_float32(logits), labels.long()
         if self.supervision == "projection":
             return self._by_labeller(self._projection_losses, logits, labels)
         if self.supervision == "marginal":
@@ -59,6 +60,7 @@ class Supervised(nn.Module):
                 "responsibilities are of flat-softmax or ps-softmax under marginal or projection, "
                 f"not of {self.head.name} under {self.supervision}"
             )
+        labels = labels.long()
         if self.supervision == "marginal":
             return self.head.responsibilities(logits, labels, None)
         return self._by_labeller(self.head.responsibilities, logits, labels)

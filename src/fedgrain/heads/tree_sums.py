@@ -117,6 +117,20 @@ class TreeSums(nn.Module):
         nodes = torch.arange(len(self.parents), device=labels.device)
         return (labels[:, None] <= nodes) & (nodes < self.subtree_end[labels, None])
 
+    def lca_depths(self, path: Tensor) -> tuple[Tensor, Tensor]:
+        """Depth of each node's lowest common ancestor with a path's end, and who is on the path.
+
+        Both [batch, nodes], for paths [batch, depth] padded with 0. The subtree of a path's node is
+        a slice: +1 where it starts, -1 where it ends, summed up.
+        """
+        on_path = path > 0
+        marks = path.new_zeros(len(path), len(self.parents) + 1)
+        marks.scatter_(1, path, on_path.long())
+        starts = marks[:, :-1] > 0
+        starts[:, 0] = True
+        marks.scatter_add_(1, self.subtree_end[path], -on_path.long())
+        return marks.cumsum(1)[:, :-1], starts
+
     def leaves_below(self, labels: Tensor) -> Tensor:
         """Mask [batch, leaves]: the leaf lies under the label (or is it)."""
         position = torch.arange(len(self.leaves), device=labels.device)
@@ -127,7 +141,8 @@ class TreeSums(nn.Module):
 def _paths(taxonomy: Taxonomy) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """Return per node the way down to it without the root, padded with 0 (the root)."""
     table = np.zeros((len(taxonomy), max(int(taxonomy.depth.max()), 1)), dtype=np.int64)
-    for node in range(1, len(taxonomy)):
-        table[node] = table[taxonomy.parents[node]]
-        table[node, taxonomy.depth[node] - 1] = node
+    for depth in range(1, int(taxonomy.depth.max()) + 1):
+        nodes = np.flatnonzero(taxonomy.depth == depth)
+        table[nodes] = table[taxonomy.parents[nodes]]
+        table[nodes, depth - 1] = nodes
     return table
