@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgrain import Config
+from fedgrain import Config, heads
 from fedgrain.errors import ConfigError
 from fedgrain.experiment.config import (
     ALGORITHMS,
     DATASETS,
     HEADS,
+    MARGINS,
     SUPERVISIONS,
     differences,
     read_config,
@@ -39,6 +40,9 @@ from fedgrain.experiment.config import (
         ({"algorithm": "fedbdft", "head": "ps-softmax"}, "fedbdft decouples the head cond-softmax"),
         ({"algorithm": "fedbdft", "supervision": "marginal"}, "paper or projection"),
         ({"first_stage_supervision": "paper"}, "belongs to the algorithm fedbdft"),
+        ({"margin_size": 2.0}, "belong to the head softmax-margin, not to cond-softmax"),
+        ({"head": "softmax-margin", "margin_type": "wide"}, "choose one of incorrect, edge-dist"),
+        ({"head": "softmax-margin", "margin_size": -1.0}, "margin_size is -1.0, but must lie"),
         ({"laziness": 0.1}, "only supervision projection has one"),
         ({"net": "resnet"}, "net 'resnet' does not exist; .* or your own as module:callable"),
     ],
@@ -123,3 +127,10 @@ def test_reading_says_what_and_where(tmp_path) -> None:
     with pytest.raises(ConfigError, match=r"config.toml: alpha is 7"):
         read_config(path)
     assert read_config(path, on_top={"alpha": 0.5}) == Config(alpha=0.5)
+
+
+def test_the_choices_are_those_of_the_heads() -> None:
+    """Written twice, because a config is read without torch."""
+    assert tuple(heads.HEADS) == HEADS
+    assert MARGINS == heads.MARGINS
+    assert SUPERVISIONS == heads.SUPERVISIONS

@@ -108,3 +108,19 @@ def test_weights_of_another_net_are_refused(result, small, tmp_path) -> None:
     shutil.copy(other.folder / "best.safetensors", tmp_path / "copy")
     with pytest.raises(RunError, match="do not fit the net"):
         fedgrain.load(tmp_path / "copy")
+
+
+def test_the_margin_is_a_setting_of_the_run_and_kept_with_the_model(small, tmp_path) -> None:
+    plain = fedgrain.run(small(head="softmax-margin", rounds=1), tmp_path / "plain")
+    config = small(head="softmax-margin", rounds=1, margin_type="edge-distance", margin_size=0.5)
+    other = fedgrain.run(config, tmp_path / "other")
+    weights = [(run.folder / "best.safetensors").read_bytes() for run in (plain, other)]
+    assert weights[0] != weights[1]
+    loaded = fedgrain.load(tmp_path / "other").head
+    assert (loaded.margin_type, loaded.margin_size) == ("edge-distance", 0.5)
+    loaded = fedgrain.load(tmp_path / "plain").head
+    assert (loaded.margin_type, loaded.margin_size) == ("incorrect", 5.0)
+    about = json.loads((plain.folder / "model.json").read_text())
+    del about["head_settings"]  # as an older version wrote it
+    (plain.folder / "model.json").write_text(json.dumps(about))
+    assert fedgrain.load(plain.folder).head.margin_size == 5.0
