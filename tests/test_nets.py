@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
+from fedgrain.catalogue import NETS, check_pair
 from fedgrain.errors import NetError
-from fedgrain.nets import NETS, SeededDropout, build_net, check_pair, set_dropout_generator
+from fedgrain.nets import SeededDropout, build_net, set_dropout_generator
 
 
 def generator(seed=0):
@@ -153,8 +154,8 @@ def test_the_users_net(tmp_path, monkeypatch):
 
 def test_cond_sigmoid_on_squeezenet_is_refused():
     with pytest.raises(NetError, match="last ReLU"):
-        check_pair("squeezenet", "cond-sigmoid")
+        check_pair("squeezenet", "cond-sigmoid", NetError)
     for name in NETS:
-        check_pair(name, "cond-softmax")
+        check_pair(name, "cond-softmax", NetError)
     with pytest.raises(NetError, match="at least one output"):
         build_net("cnn-32", 0, generator=generator())

@@ -14,6 +14,15 @@ from fedgrain.errors import FedgrainError
 
 def load_callable(spec: str, kind: str, error: type[FedgrainError]) -> Callable[..., Any]:
     """Import the callable that ``module:callable`` names; ``kind`` ("net") is for the message."""
+    found: Callable[..., Any] = load_named(spec, kind, error)
+    if not callable(found):
+        module_name, _, name = spec.partition(":")
+        raise error(f"{kind} {spec!r}: module {module_name!r} has no callable {name!r}")
+    return found
+
+
+def load_named(spec: str, kind: str, error: type[FedgrainError]) -> Any:
+    """Import what ``module:name`` names; None if the module has no such name."""
     module_name, _, name = spec.partition(":")
     if not module_name or not name:
         raise error(f"{kind} {spec!r} is not of the form module:callable")
@@ -33,11 +42,9 @@ def load_callable(spec: str, kind: str, error: type[FedgrainError]) -> Callable[
             f"{kind} {spec!r}: {module_name!r} fails when it is imported "
             f"({type(problem).__name__}: {problem})"
         ) from problem
-    found = module
+    found: Any = module
     for part in name.split("."):
-        found = getattr(found, part, None)  # type: ignore[assignment]
-    if not callable(found):
-        raise error(f"{kind} {spec!r}: module {module_name!r} has no callable {name!r}")
+        found = getattr(found, part, None)
     return found
 
 

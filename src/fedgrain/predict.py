@@ -13,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from fedgrain.catalogue import RULES
 from fedgrain.errors import PredictionError
 from fedgrain.heads import Head
 from fedgrain.heads.base import at_least_float32
@@ -20,8 +21,6 @@ from fedgrain.heads.branches import past_single_children
 from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.metrics import Nodes, Values, cut_back, hierarchical_scores, numbers_in
 from fedgrain.taxonomy.tree import Taxonomy
-
-RULES = ("leaf", "majority", "threshold", "expected-hf")
 
 
 def predict(

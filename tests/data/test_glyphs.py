@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from fedgrain.catalogue import DATASETS
 from fedgrain.data import load_dataset
-from fedgrain.data.glyphs import ABSENT, MAX_CHILDREN, VALUES, glyph_taxonomy, node_attributes
+from fedgrain.data.glyphs import ABSENT, VALUES, glyph_taxonomy, node_attributes
 from fedgrain.errors import DataError
 from fedgrain.taxonomy import Taxonomy, coarsen
 
@@ -101,7 +102,7 @@ def test_the_same_in_another_process_and_hash_seed():
 
 
 def test_its_default_coarsening_is_a_real_tree():
-    coarse = coarsen(glyph_taxonomy(), MAX_CHILDREN).taxonomy
+    coarse = coarsen(glyph_taxonomy(), DATASETS["glyphs"].max_children).taxonomy
     assert len(coarse.leaves) == 32 and 8 < len(coarse.internal) < 20 and coarse.depth.max() >= 3
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
+from fedgrain.catalogue import TABLE_FORMATS
 from fedgrain.errors import StudyError
 from fedgrain.experiment.results import collect, paper_figures
 from fedgrain.experiment.summary import sentence
-from fedgrain.experiment.table_formats import FORMATS, format_tables
+from fedgrain.experiment.table_formats import format_tables
 from fedgrain.experiment.tables import Cell, gains_tables, hierarchy_table, score_tables
 from hand_made_study import SCORES, write_study
 
@@ -32,7 +33,7 @@ def entries(table):
     }
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", TABLE_FORMATS)
 def test_every_format_equals_the_stored_one(results, tmp_path, form):
     tables = score_tables(results, paper=True, paired="fedbdft/paper")
     tables += [*gains_tables(results), hierarchy_table(tmp_path, results)]

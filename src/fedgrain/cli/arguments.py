@@ -6,20 +6,17 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from fedgrain.catalogue import TRACKERS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-WITH_TAXONOMY = ("glyphs", "cifar100", "tiny-imagenet", "imagenet")
-
-
-TRACKERS = ("tensorboard", "mlflow", "wandb")
 
 
 def add_track(parser: argparse.ArgumentParser) -> None:
     """Add ``--track``: metrics of every round where people already look."""
     parser.add_argument(
         "--track",
-        choices=TRACKERS,
+        choices=tuple(TRACKERS),
         help="log the config and every round's metrics there as well (an extra of the same name)",
     )
 

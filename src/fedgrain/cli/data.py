@@ -77,10 +77,10 @@ def run_get(args: argparse.Namespace) -> None:
 
 def run_list(args: argparse.Namespace) -> None:
     """Print where each data set is found."""
-    from fedgrain.data.load import LAYOUTS
+    from fedgrain.data.load import layouts
     from fedgrain.data.places import data_directories, find_source
 
-    found = {name: find_source(layout) for name, layout in LAYOUTS.items()}
+    found = {name: find_source(layout) for name, layout in layouts().items()}
     searched = [str(place) for place in data_directories()]
     if args.json:
         places = {name: None if path is None else str(path) for name, path in found.items()}

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fedgrain.catalogue import stages
 from fedgrain.cli.arguments import add_json, print_json
 
 
@@ -188,7 +189,7 @@ def init(args: argparse.Namespace) -> None:
     )
     told: dict[str, Any] = {"folder": str(args.folder.absolute()), "sites": args.sites}
     if privacy is not None:
-        releases = config.rounds + (config.cycles if config.algorithm == "fedbdft" else 0)
+        releases = sum(getattr(config, stage.cap) for stage in stages(config.algorithm))
         told["privacy"] = privacy.report(dict.fromkeys(args.sites, releases))
     write_deployment(wanted, config, args.taxonomy)
     if args.json:

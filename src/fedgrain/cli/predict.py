@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fedgrain.catalogue import RULES, dataset
 from fedgrain.cli.arguments import add_json, print_json
 
 
@@ -45,7 +46,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--split", default="test", help="which images (default: test)")
     parser.add_argument(
         "--rule",
-        choices=("leaf", "majority", "threshold", "expected-hf"),  # predict.RULES imports torch
+        choices=RULES,
         default="leaf",
         help="which node is predicted: the likeliest leaf (default), the most specific one with "
         "P > 0.5 or P >= --threshold, or the one with the highest expected HF",
@@ -103,7 +104,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
         config = replace(config, dataset=args.dataset, **others)
     if args.data_root:
         config = replace(config, data_root=args.data_root)
-    if config.dataset in ("imagenet", "folder") and config.image_size is None:
+    if dataset(config.dataset).resizable and config.image_size is None:
         config = replace(config, image_size=model.image_shape[0])
     with one_thread():
         scores = evaluate(model, load_images(config), args.split, args.rule, args.threshold)

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from fedgrain.catalogue import algorithm
 from fedgrain.cli.arguments import add_json, add_track, print_json
 from fedgrain.experiment.config import Config, read_config
 
@@ -147,11 +148,10 @@ def progress_bar(config: Config) -> Any:
         def on_round_start(self, stage: str, number: int) -> None:
             if stage != self.stage:
                 self.close()
-                total, unit = (
-                    (config.rounds, "round") if stage == "fedavg" else (config.cycles, "cycle")
-                )
+                entry = algorithm(stage)
+                total = getattr(config, entry.cap)
                 self.bar = tqdm(
-                    total=total, initial=number - 1, unit=unit, desc=stage, file=sys.stderr
+                    total=total, initial=number - 1, unit=entry.unit, desc=stage, file=sys.stderr
                 )
                 self.stage = stage
 

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fedgrain.catalogue import TABLE_FORMATS
 from fedgrain.cli.study import draw
-
-FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 
 def add_to(commands: Any) -> None:
@@ -22,7 +21,7 @@ def add_to(commands: Any) -> None:
         "values themselves.",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of a study")
-    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument("--format", choices=TABLE_FORMATS, default="text", help="default: text")
     parser.add_argument(
         "--json", action="store_const", const="json", dest="format", help="short for --format json"
     )

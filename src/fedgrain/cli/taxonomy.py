@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.cli.arguments import WITH_TAXONOMY, add_json, print_json
-from fedgrain.experiment.config import OWN_TREE_MAX_CHILDREN
+from fedgrain.catalogue import DATASETS, OWN_TREE_MAX_CHILDREN, WITH_CLASSES, dataset
+from fedgrain.cli.arguments import add_json, print_json
 
 if TYPE_CHECKING:
     from fedgrain.taxonomy import SettledGraph, Taxonomy
@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
 def add_source(parser: argparse.ArgumentParser) -> None:
     """Add the three places a taxonomy comes from."""
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--dataset", choices=WITH_TAXONOMY, help="the classes of a data set")
+    source.add_argument("--dataset", choices=WITH_CLASSES, help="the classes of a data set")
     source.add_argument(
         "--wnids",
         type=Path,
@@ -74,8 +74,9 @@ def add_coarsening(parser: argparse.ArgumentParser) -> None:
         "--max-children",
         type=int,
         metavar="M",
-        help="the most children a coarsened node may get (default: glyphs 4, cifar100 8, "
-        f"tiny-imagenet 10, imagenet 32, else {OWN_TREE_MAX_CHILDREN})",
+        help="the most children a coarsened node may get (default: "
+        + ", ".join(f"{name} {DATASETS[name].max_children}" for name in WITH_CLASSES)
+        + f", else {OWN_TREE_MAX_CHILDREN})",
     )
     parser.add_argument(
         "--singletons",
@@ -148,13 +149,9 @@ def _read_nouns(path: Path) -> list[str]:
 
 def max_children_of(args: argparse.Namespace) -> int:
     """Return M as given, or the default of the data set."""
-    from fedgrain.data.glyphs import MAX_CHILDREN
-    from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN
-
     if args.max_children is not None:
         return int(args.max_children)
-    defaults = {**DEFAULT_MAX_CHILDREN, "glyphs": MAX_CHILDREN}
-    return defaults.get(args.dataset, OWN_TREE_MAX_CHILDREN)
+    return dataset(args.dataset).max_children if args.dataset else OWN_TREE_MAX_CHILDREN
 
 
 def run(args: argparse.Namespace) -> None:

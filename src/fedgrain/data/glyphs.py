@@ -40,7 +40,6 @@ Mask = NDArray[np.bool_]
 Figure = Callable[[Integers, Integers], Mask]  # from coordinates in the figure's own frame
 
 SIZE = 32
-MAX_CHILDREN = 4  # default for coarsening this tree
 NORMALISATION = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 CLASSES = (
     "n01562265",  # robin

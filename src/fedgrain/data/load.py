@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fedgrain.data import cifar100, imagenet, tiny_imagenet
-from fedgrain.data.cifar100 import load_cifar100
-from fedgrain.data.folder import load_folder
-from fedgrain.data.glyphs import load_glyphs
-from fedgrain.data.imagenet import load_imagenet
+from fedgrain.catalogue import DATASETS
 from fedgrain.data.images import LabelledImages
 from fedgrain.data.places import Layout
-from fedgrain.data.tiny_imagenet import load_tiny_imagenet
 from fedgrain.errors import DataError
-from fedgrain.plugins import load_callable, told_of
+from fedgrain.plugins import load_callable, load_named, told_of
 
-LOADERS: dict[str, Callable[..., LabelledImages]] = {
-    "glyphs": load_glyphs,
-    "cifar100": load_cifar100,
-    "tiny-imagenet": load_tiny_imagenet,
-    "imagenet": load_imagenet,
-    "folder": load_folder,
-}
-LAYOUTS: dict[str, Layout] = {
-    layout.dataset: layout for layout in (cifar100.LAYOUT, tiny_imagenet.LAYOUT, imagenet.LAYOUT)
-}
+
+def layouts() -> dict[str, Layout]:
+    """Return how each data set that lies on disk is recognised there."""
+    return {
+        name: load_named(entry.layout, "layout", DataError)
+        for name, entry in DATASETS.items()
+        if entry.layout is not None
+    }
 
 
 def load_dataset(name: str, *, root: str | Path | None = None, **options: Any) -> LabelledImages:
@@ -38,12 +30,13 @@ def load_dataset(name: str, *, root: str | Path | None = None, **options: Any) -
     searched. A name ``module:callable`` calls a function of the user's that returns
     ``LabelledImages``, with ``root`` (where given) and the options.
     """
-    loader = load_callable(name, "data set", DataError) if ":" in name else LOADERS.get(name)
-    if loader is None:
+    if name not in DATASETS and ":" not in name:
         raise DataError(
-            f"there is no data set {name!r}; choose one of {', '.join(LOADERS)}, "
+            f"there is no data set {name!r}; choose one of {', '.join(DATASETS)}, "
             "or give a function of yours as module:callable"
         )
+    home = DATASETS[name].home if name in DATASETS else name
+    loader = load_callable(home, "data set", DataError)
     given = options if root is None else {"root": root, **options}
     try:
         inspect.signature(loader).bind(**given)

@@ -11,26 +11,25 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from fedgrain import catalogue
+from fedgrain.catalogue import (
+    ALGORITHMS,
+    DATASETS,
+    HEADS,
+    KNOWLEDGE,
+    KNOWLEDGE_GENERATORS,
+    MARGINS,
+    NETS,
+    PARTITIONS,
+    RESPONSIBILITIES,
+    SERVER_OPTIMIZERS,
+    SUPERVISIONS,
+)
 from fedgrain.errors import ConfigError
 from fedgrain.files import read_text
 
-DATASETS = ("glyphs", "cifar100", "tiny-imagenet", "imagenet", "folder")
-ALGORITHMS = ("fedavg", "fedbdft")
-HEADS = (
-    "flat-softmax",
-    "ps-softmax",
-    "cond-sigmoid",
-    "cond-softmax",
-    "softmax-descendant",
-    "softmax-margin",
-)
-MARGINS = ("incorrect", "edge-distance", "depth-deficit", "information-distance")
-SUPERVISIONS = ("paper", "marginal", "projection")
-KNOWLEDGE = ("relational", "hidden-leaves", "known-paths", "inferred")
-PARTITIONS = ("iid", "dirichlet", "manifest")
 # where files lie, and how they are reached; what is in them decides
 PLACES = ("data_root", "manifest", "taxonomy", "allow_links")
-OWN_TREE_MAX_CHILDREN = 10  # of a user's tree, where it is to be coarsened
 
 
 def _setting(default: Any, text: str, choices: tuple[str, ...] = (), own: bool = False) -> Any:
@@ -45,7 +44,7 @@ class Config:
     What is unset (None) has a default that depends on other settings: see :meth:`complete`.
     """
 
-    dataset: str = _setting("glyphs", "data set", DATASETS, own=True)
+    dataset: str = _setting("glyphs", "data set", tuple(DATASETS), own=True)
     data_root: str | None = _setting(
         None, "where its files lie (default: FEDGRAIN_DATA, the cache)"
     )
@@ -63,8 +62,8 @@ class Config:
     images_per_class: int | None = _setting(
         None, "sample of each class, for imagenet (default 500)"
     )
-    algorithm: str = _setting("fedavg", "training algorithm", ALGORITHMS)
-    head: str = _setting("cond-softmax", "head; fedbdft needs cond-softmax", HEADS, own=True)
+    algorithm: str = _setting("fedavg", "training algorithm", tuple(ALGORITHMS))
+    head: str = _setting("cond-softmax", "head; fedbdft needs cond-softmax", tuple(HEADS), own=True)
     supervision: str | None = _setting(
         None, "how a label at an inner node is read (paper; marginal if inferred)", SUPERVISIONS
     )
@@ -80,11 +79,9 @@ class Config:
         "step",
         "marginal, projection: share a label out over its leaves at each step, or once a round by "
         "the global model (flat-softmax, ps-softmax)",
-        ("step", "round"),
+        RESPONSIBILITIES,
     )
-    net: str | None = _setting(
-        None, "net (default: by image size)", ("cnn-32", "cnn-64", "squeezenet"), own=True
-    )
+    net: str | None = _setting(None, "net (default: by image size)", tuple(NETS), own=True)
     alpha: float = _setting(0.9, "granularity skew: share of leaf classes a client does not know")
     clients: int = _setting(10, "number of clients")
     knowledge: str = _setting(
@@ -120,7 +117,7 @@ class Config:
     server_optimizer: str = _setting(
         "none",
         "server step: none (FedAvg), sgd (FedAvgM), adam, adagrad",
-        ("none", "sgd", "adam", "adagrad"),
+        SERVER_OPTIMIZERS,
     )
     server_lr: float = _setting(1.0, "learning rate of the server's optimiser")
     server_momentum: float = _setting(0.0, "momentum of the server's sgd")
@@ -154,32 +151,26 @@ class Config:
             if value is not None and not low <= value <= high:
                 raise ConfigError(f"{name} is {value}, but must lie between {low:g} and {high:g}")
         _check_zero_shot_and_bounds(self)
-        if self.algorithm == "fedbdft" and self.head != "cond-softmax":
-            raise ConfigError(
-                f"fedbdft decouples the head cond-softmax; head {self.head} has no branches"
-            )
-        if self.algorithm == "fedbdft" and self.supervision == "marginal":
-            raise ConfigError(
-                "fedbdft takes supervision paper or projection; for its branches marginal is paper"
-            )
-        if self.first_stage_supervision is not None and self.algorithm != "fedbdft":
-            raise ConfigError("first_stage_supervision belongs to the algorithm fedbdft")
+        _check_algorithm(self)
         if self.laziness and "projection" not in (self.supervision, self.first_stage_supervision):
             raise ConfigError(
                 f"laziness is {self.laziness}, but only supervision projection has one"
             )
-        margin = (self.margin_type, self.margin_size)
-        if self.head != "softmax-margin" and margin != (Config.margin_type, Config.margin_size):
-            raise ConfigError(
-                f"margin_type and margin_size belong to the head softmax-margin, not to {self.head}"
-            )
+        for entry in HEADS.values():
+            changed = any(getattr(self, name) != getattr(Config, name) for name in entry.settings)
+            if changed and entry.name != self.head:
+                raise ConfigError(
+                    f"{' and '.join(entry.settings)} belong to the head {entry.name}, "
+                    f"not to {self.head}"
+                )
         if self.responsibilities == "round" and (
             self.supervision not in ("marginal", "projection")
-            or self.head not in ("flat-softmax", "ps-softmax")
+            or not (self.head in HEADS and HEADS[self.head].responsibilities)
         ):
+            able = " or ".join(entry.name for entry in HEADS.values() if entry.responsibilities)
             raise ConfigError(
-                "responsibilities once a round are for flat-softmax or ps-softmax under marginal "
-                f"or projection, not for {self.head} under {self.supervision or 'paper'}"
+                f"responsibilities once a round are for {able} under marginal or projection, not "
+                f"for {self.head} under {self.supervision or 'paper'}"
             )
         if (
             self.simulated and self.partition != "manifest"
@@ -194,14 +185,13 @@ class Config:
     @property
     def simulated(self) -> bool:
         """Whether a generator of ours says who knows what, as much as alpha lets them."""
-        return self.knowledge in ("relational", "known-paths", "hidden-leaves")
+        return self.knowledge in KNOWLEDGE_GENERATORS
 
     @property
     def head_settings(self) -> dict[str, Any]:
         """What the head is built with besides the taxonomy."""
-        if self.head != "softmax-margin":
-            return {}
-        return {"margin_type": self.margin_type, "margin_size": self.margin_size}
+        names = HEADS[self.head].settings if self.head in HEADS else ()
+        return {name: getattr(self, name) for name in names}
 
     def complete(self) -> Config:
         """Return the config with every default written out that settings alone decide.
@@ -210,20 +200,17 @@ class Config:
         `marginal` (method, section 5), but `paper` where there is no such reading or none is known:
         in fedbdft, whose branches read it so anyway, for cond-sigmoid, and for a user's own head.
         """
-        from fedgrain.data.glyphs import MAX_CHILDREN
-        from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN
-
-        imagenet = self.dataset == "imagenet"
-        trusting = self.knowledge != "inferred" or self.algorithm == "fedbdft"
-        trusting |= self.head == "cond-sigmoid" or self.head not in HEADS
-        most_children = {**DEFAULT_MAX_CHILDREN, "glyphs": MAX_CHILDREN}
+        data = catalogue.dataset(self.dataset)
+        marginal = "marginal" in catalogue.algorithm(self.algorithm).supervisions
+        marginal &= self.head in HEADS and "marginal" in HEADS[self.head].supervisions
+        inferred = self.knowledge == "inferred"
         defaults: dict[str, Any] = {
-            "supervision": "paper" if trusting else "marginal",
-            "join_ratio": 0.4 if imagenet else 0.5,
-            "batch": 128 if imagenet else 32,
-            "images_per_class": 500 if imagenet else None,
-            "coarsen": self.dataset != "folder",
-            "max_children": most_children.get(self.dataset, OWN_TREE_MAX_CHILDREN),
+            "supervision": "marginal" if inferred and marginal else "paper",
+            "join_ratio": 0.5,
+            "batch": 32,
+            "coarsen": data.coarsen,
+            "max_children": data.max_children,
+            **data.defaults,
         }
         missing = {n: value for n, value in defaults.items() if getattr(self, n) is None}
         return replace(self, **missing)
@@ -290,11 +277,27 @@ def differences(one: Config, two: Config) -> list[str]:
     return [f"{n} ({mine[n]} and {other[n]})" for n in deciding if mine[n] != other[n]]
 
 
+def _check_algorithm(config: Config) -> None:
+    """Refuse a head or a supervision that the algorithm cannot train."""
+    entry = catalogue.algorithm(config.algorithm)
+    if entry.head not in (None, config.head):
+        raise ConfigError(f"{entry.name} needs the head {entry.head}, not {config.head}")
+    if config.supervision is not None and config.supervision not in entry.supervisions:
+        raise ConfigError(
+            f"{entry.name} takes supervision {' or '.join(entry.supervisions)}, "
+            f"not {config.supervision}"
+        )
+    if config.first_stage_supervision is not None and entry.begins_with is None:
+        raise ConfigError(
+            f"first_stage_supervision is for algorithms of two stages, not for {entry.name}"
+        )
+
+
 def _check_zero_shot_and_bounds(config: Config) -> None:
     """Refuse what has no meaning for zero-shot and for the bounds (method, section 10)."""
     if config.zero_shot and config.alpha != 0:
         raise ConfigError(f"zero_shot is without skew: set alpha to 0, not {config.alpha}")
-    if config.zero_shot and config.knowledge not in KNOWLEDGE[:3]:
+    if config.zero_shot and not config.simulated:
         raise ConfigError(
             f"zero_shot lets every client know every seen class: knowledge {config.knowledge} "
             "has no meaning with it"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+from fedgrain import catalogue
 from fedgrain.errors import RunError
 from fedgrain.experiment.config import PLACES, Config, differences, read_config
 from fedgrain.files import append_line, read_text, write_text
@@ -125,7 +126,7 @@ class RunFolder:
         """Make the folder this config's, on data of a fingerprint, once ``config.toml`` is there.
 
         Where more rounds are allowed than before, the earlier end is none any more. Branches of
-        fedbdft that came after a first stage which the cap cut short begin again.
+        a second stage that came after a first stage which the cap cut short begin again.
         """
         if self.config.exists():
             if self._asks_for_more(config):
@@ -149,7 +150,9 @@ class RunFolder:
 
     def _first_stage_goes_on(self, config: Config) -> bool:
         cap, stages = read_config(self.config).rounds, [m["stage"] for m in self.metrics_lines()]
-        return "fedbdft" in stages and config.rounds > cap == stages.count("fedavg")
+        entry = catalogue.algorithm(config.algorithm)
+        first = entry.begins_with
+        return entry.name in stages and config.rounds > cap == stages.count(first)
 
     def metrics_lines(self) -> list[dict[str, Any]]:
         """Return the rounds so far."""

@@ -1,9 +1,11 @@
 """The methods a study compares, by name.
 
-``<head>/<supervision>`` is FedAvg with that head, ``fedbdft/<supervision>`` is FedBDFT, and the
-bounds of section 10 are ``local-only``, ``centralised`` and ``oracle``, on the head cond-softmax or
-as ``oracle:<head>`` on another, always under the paper's rule. Any of them may end in settings of
-its own, ``flat-softmax/projection+laziness=0.1``: a variant, compared under that name.
+``<head>/<supervision>`` is FedAvg with that head. An algorithm that works with one head only goes
+by its own name, ``fedbdft/<supervision>``; any other is ``<algorithm>:<head>/<supervision>``. The
+bounds of the method, section 10, are ``local-only``, ``centralised`` and ``oracle``, on the head
+cond-softmax or as ``oracle:<head>`` on another, always under the paper's rule. Any of them may end
+in settings of its own, ``flat-softmax/projection+laziness=0.1``: a variant, compared under that
+name.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fedgrain import catalogue
 from fedgrain.errors import ConfigError, StudyError
-from fedgrain.experiment.config import setting_of
+from fedgrain.experiment.config import Config, setting_of
 
 BOUNDS = ("local-only", "centralised", "oracle")
 PAPER_HEADS = (
@@ -67,7 +70,29 @@ class Method:
     @property
     def searched_as(self) -> str:
         """Whose learning rate it takes: at alpha 0 every supervision of a head is the same loss."""
-        return "fedbdft" if self.algorithm == "fedbdft" else self.head
+        return rate_owner(self.algorithm, self.head)
+
+    @property
+    def staged(self) -> bool:
+        """Whether it begins with another algorithm and has a learning rate of its own."""
+        return catalogue.algorithm(self.algorithm).begins_with is not None
+
+    @property
+    def baseline(self) -> bool:
+        """Whether it is a head trained by FedAvg under the paper's rule, as the paper compares."""
+        return self.bound is None and (self.algorithm, self.supervision) == ("fedavg", "paper")
+
+
+def rate_owner(algorithm: str, head: str) -> str:
+    """Return whose learning rate a search tries: the algorithm's own, else its head's."""
+    return head if catalogue.algorithm(algorithm).rate == "lr" else algorithm
+
+
+def method_name(config: Config) -> str:
+    """Return how a study calls the method of a run, without its variant."""
+    entry = catalogue.algorithm(config.algorithm)
+    head = config.head if entry.name == "fedavg" else f"{entry.name}:{config.head}"
+    return f"{entry.name if entry.head else head}/{config.supervision or 'paper'}"
 
 
 def parse_method(name: str) -> Method:
@@ -109,24 +134,28 @@ def _parse_plain(name: str) -> Method:
             f"method {name!r} is neither <head>/<supervision>, such as flat-softmax/projection or "
             f"fedbdft/paper, nor one of {', '.join(BOUNDS)}"
         )
-    if head == "fedbdft":
-        if supervision not in ("paper", "projection"):
-            raise StudyError(f"method {name!r}: fedbdft takes supervision paper or projection")
-        return Method(name, "fedbdft", "cond-softmax", supervision)
+    first, _, rest = head.partition(":")
+    entry = catalogue.ALGORITHMS.get(first, catalogue.ALGORITHMS["fedavg"])
+    if first in catalogue.ALGORITHMS:
+        head = rest or entry.head or ""
+    if entry.head not in (None, head):
+        raise StudyError(f"method {name!r}: {entry.name} needs the head {entry.head}, not {head}")
+    if supervision not in entry.supervisions:
+        raise StudyError(
+            f"method {name!r}: {entry.name} takes supervision {' or '.join(entry.supervisions)}"
+        )
     _check_supervision(name, head, supervision)
-    return Method(name, "fedavg", head, supervision)
+    return Method(name, entry.name, head, supervision)
 
 
 def _check_supervision(name: str, head: str, supervision: str) -> None:
-    from fedgrain.heads import HEADS, SUPERVISIONS
-
-    if ":" in head:  # the user's own is asked when it is built
-        offered: tuple[str, ...] = tuple(SUPERVISIONS)
-    elif head in HEADS:
-        offered = HEADS[head].supervisions
-    else:
+    offered = tuple(catalogue.SUPERVISIONS)  # a head of the user's own is asked when it is built
+    if head in catalogue.HEADS:
+        offered = catalogue.HEADS[head].supervisions
+    elif ":" not in head:
+        known = [*(n for n, e in catalogue.ALGORITHMS.items() if e.head), *catalogue.HEADS]
         raise StudyError(
-            f"method {name!r}: there is no head {head!r}; choose fedbdft, {', '.join(HEADS)}, "
+            f"method {name!r}: there is no head {head!r}; choose {', '.join(known)}, "
             "or your own as module:callable"
         )
     if supervision not in offered:

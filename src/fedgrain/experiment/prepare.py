@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgrain.catalogue import net_for
 from fedgrain.data import (
     LabelledImages,
     load_dataset,
@@ -321,12 +322,10 @@ def _held_out(config: Config, part: LabelledPart, client: int) -> tuple[Labelled
 
 def model_of(config: Config, data: LabelledImages) -> Model:
     """Return the net and head; without a net asked for, the paper's for this image size."""
-    side = min(data.size)
-    by_size = "squeezenet" if side >= 95 else "cnn-64" if side >= 48 else "cnn-32"
     supervision = config.supervision or "paper"
     first = config.first_stage_supervision or supervision
     return Model(
-        config.net or by_size,
+        config.net or net_for(min(data.size)),
         config.head,
         first,
         supervision,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedgrain.experiment.tracking import Tracking
 
 SEARCHED = ", which the search had as well and cannot change after it"
-Rates = dict[str, dict[str, dict[str, float]]]  # data set -> head or fedbdft -> setting -> value
+Rates = dict[str, dict[str, dict[str, float]]]  # data set -> head or algorithm -> setting -> value
 
 
 class StudyFolder:

@@ -1,9 +1,9 @@
 """The search of learning rates that comes before a study (method, section 10).
 
 At alpha 0 every label is a leaf and all supervisions of a head are the same loss, so `paper` stands
-for them all, and the bounds take the rate of their head. FedBDFT takes the rate of cond-softmax for
-its first stage; what is searched for it is the rate of its branches. A candidate at which training
-diverges for any seed is out.
+for them all, and the bounds take the rate of their head. An algorithm of two stages takes the rate
+of its head for the first; what is searched for it is the rate of the second. A candidate at which
+training diverges for any seed is out.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from itertools import product
 from statistics import fmean
 from typing import Any
 
+from fedgrain import catalogue
 from fedgrain.errors import StudyError
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import write_json
-from fedgrain.experiment.methods import parse_method
+from fedgrain.experiment.methods import parse_method, rate_owner
 from fedgrain.experiment.run_study import Outcome, Progress, Rates, StudyFolder, work_off
-from fedgrain.experiment.study import Study, linked, run_name
+from fedgrain.experiment.study import Study, linked, rate_setting, run_name
 
 
 def search_rates(
@@ -30,16 +31,16 @@ def search_rates(
     heads = list(dict.fromkeys(method.head for method in methods))
     rates: Rates = {dataset: {} for dataset in study.datasets}
     tables: dict[str, dict[str, Any]] = {dataset: {} for dataset in study.datasets}
-    stages = [("lr", study.candidates, heads)]
-    if any(method.algorithm == "fedbdft" for method in methods):
-        stages.append(("branch_lr", study.branch_candidates, ["fedbdft"]))
+    stages = [("lr", heads)]
+    staged = dict.fromkeys(method.searched_as for method in methods if method.staged)
+    stages += [(rate_setting(name), [name]) for name in staged]
     before = place.read_search()["tables"] if place.search.exists() else {}
     everything, earlier = Outcome(), dict[str, Config]()
-    for setting, candidates, searched in stages:
+    for setting, searched in stages:
         configs = {
             f"{run_name(config)}-{setting}{value:g}": config
             for dataset, one, value, seed in product(
-                study.datasets, searched, candidates, study.search_seeds
+                study.datasets, searched, study.tried(setting), study.search_seeds
             )
             for config in [study.search_config(dataset, one, seed, setting, value, rates[dataset])]
         }
@@ -61,7 +62,8 @@ def search_rates(
         for dataset, one in product(study.datasets, searched):
             scores = _scores(configs, known, dataset, one, setting)
             tables[dataset][one] = _settled(scores, setting, f"{dataset}, {one}")
-            start = rates[dataset]["cond-softmax"] if one == "fedbdft" else {}
+            head = catalogue.algorithm(one).head  # whose rate its first stage takes
+            start = rates[dataset][head] if head else {}
             rates[dataset][one] = {**start, setting: tables[dataset][one]["best"]}
     write_json(place.search, {"rates": rates, "tables": tables})
     return rates, everything
@@ -81,7 +83,7 @@ def _found_before(
 
 
 def _searched(config: Config) -> str:
-    return "fedbdft" if config.algorithm == "fedbdft" else config.head
+    return rate_owner(config.algorithm, config.head)
 
 
 def _scores(

@@ -16,9 +16,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from fedgrain import catalogue
 from fedgrain.errors import ConfigError, StudyError
 from fedgrain.experiment.config import Config, toml_value
-from fedgrain.experiment.methods import GRID, Method, parse_method
+from fedgrain.experiment.methods import GRID, Method, method_name, parse_method
 from fedgrain.files import read_text
 
 IMAGENET_SAMPLE = 42  # seed of the images for the search
@@ -41,7 +42,7 @@ class Study:
     search_seeds: tuple[int, ...] = tuple(range(42, 47))
     search_settings: Mapping[str, Any] = field(default_factory=dict)  # a shorter schedule, say
     settings: Mapping[str, Any] = field(default_factory=dict)
-    # of one head, or of fedbdft, under every supervision: the rates an earlier search found, say
+    # of one head, or an algorithm with a rate of its own, under every supervision
     method_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -69,9 +70,8 @@ class Study:
         if self.search:
             seed = self.search_seeds[0]
             for dataset, searched in product(self.datasets, sorted(compared)):
-                setting = "branch_lr" if searched == "fedbdft" else "lr"
-                tried = self.branch_candidates if searched == "fedbdft" else self.candidates
-                for value in tried:
+                setting = rate_setting(searched)
+                for value in self.tried(setting):
                     self.search_config(dataset, searched, seed, setting, value, {})
 
     def configs(
@@ -110,10 +110,15 @@ class Study:
     ) -> Config:
         """Return the run of one candidate of the search: alpha 0, and all classes seen."""
         given = {**self.settings, **self.search_settings, "zero_shot": False}
-        start = rates.get("cond-softmax", {}) if searched == "fedbdft" else {}
+        entry = catalogue.algorithm(searched)
+        start = rates.get(entry.head, {}) if entry.begins_with and entry.head else {}
         on_top = {**start, setting: value, "dataset": dataset, "seed": seed}
         (config,) = self._configs(given, parse_method(f"{searched}/paper"), 0.0, on_top)
         return replace(config, sample_seed=IMAGENET_SAMPLE) if dataset == "imagenet" else config
+
+    def tried(self, setting: str) -> tuple[float, ...]:
+        """Return the candidates of a search for a setting."""
+        return self.candidates if setting == "lr" else self.branch_candidates
 
     def complete(self) -> Study:
         """Return the study with every default of a run's settings written out."""
@@ -162,7 +167,7 @@ def plan_runs(
 def selected(planned: Sequence[PlannedRun], only: Sequence[str]) -> list[PlannedRun]:
     """Return the runs whose names match a pattern, those of the first pattern first; all for none.
 
-    A fedbdft goes after the run it starts from, if that is selected as well.
+    A run goes after the run it starts from, if that is selected as well.
     """
     if not only:
         return list(planned)
@@ -195,22 +200,26 @@ def cell_runs(
 
 
 def linked(configs: Mapping[str, Config]) -> list[PlannedRun]:
-    """Let each fedbdft start from the cond-softmax run that is its first stage, if there is one."""
-    whole = {first_stage(c): name for name, c in configs.items() if c.algorithm == "fedavg"}
+    """Let each run of two stages start from the run that is its first stage, if there is one."""
+    whole = {
+        first_stage(config): name
+        for name, config in configs.items()
+        if catalogue.algorithm(config.algorithm).begins_with is None
+    }
     runs = []
     for name, config in configs.items():
-        base = whole.get(first_stage(config)) if config.algorithm == "fedbdft" else None
-        runs.append(PlannedRun(name, config, base))
+        staged = catalogue.algorithm(config.algorithm).begins_with is not None
+        runs.append(PlannedRun(name, config, whole.get(first_stage(config)) if staged else None))
     return sorted(runs, key=lambda run: run.after is not None)
 
 
 def first_stage(config: Config) -> Config:
-    """Return the run a fedbdft begins with: the settings of branches put to their defaults."""
-    branches = ("branch_lr", "cycles", "min_branch_samples")
+    """Return the run an algorithm begins with: settings of later stages put to their defaults."""
+    later = {name for entry in catalogue.ALGORITHMS.values() for name in entry.own_settings}
     return replace(
         config,
-        **{name: getattr(Config, name) for name in branches},
-        algorithm="fedavg",
+        **{name: getattr(Config, name) for name in sorted(later)},
+        algorithm=catalogue.algorithm(config.algorithm).begins_with or config.algorithm,
         supervision=config.first_stage_supervision or config.supervision,
         first_stage_supervision=None,
     )
@@ -218,12 +227,16 @@ def first_stage(config: Config) -> Config:
 
 def run_name(config: Config, variant: str = "") -> str:
     """Return the folder of a run: what tells the runs of a study apart."""
-    method = "fedbdft" if config.algorithm == "fedbdft" else config.head
-    parts = [config.dataset, method, config.supervision or "paper"]
+    parts = [config.dataset, *method_name(config).rsplit("/", 1)]
     parts += [variant] * bool(variant) + [f"alpha{config.alpha:g}"]
     parts += ["zero-shot"] * config.zero_shot + ["centralised"] * config.pooled
     parts += [] if config.only_client is None else [f"client{config.only_client}"]
     return safe_name("-".join([*parts, f"seed{config.seed}"]))
+
+
+def rate_setting(searched: str) -> str:
+    """Return the setting that is searched for a head, or an algorithm with its own rate."""
+    return catalogue.algorithm(searched).rate
 
 
 def safe_name(text: str) -> str:

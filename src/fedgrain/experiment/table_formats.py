@@ -11,7 +11,6 @@ from typing import Any
 
 from fedgrain.experiment.tables import Cell, Column, Table
 
-FORMATS = ("text", "markdown", "latex", "csv", "json")
 Mark = Callable[[str, int | None], str]
 
 

@@ -10,7 +10,7 @@ from statistics import fmean
 from fedgrain.errors import StudyError
 from fedgrain.experiment.folder import read_json
 from fedgrain.experiment.intervals import Estimate
-from fedgrain.experiment.methods import is_bound
+from fedgrain.experiment.methods import is_bound, parse_method
 from fedgrain.experiment.results import Results, paper_figures, run_folders
 
 DIGITS = 3
@@ -164,7 +164,7 @@ def _gains(
 ) -> Table:
     columns = []
     filled: list[dict[str, Cell]] = []
-    baselines = [m for m in methods if m.endswith("/paper") and not m.startswith("fedbdft")]
+    baselines = [m for m in methods if parse_method(m).baseline]
     for alpha in alphas:
         over_mean: dict[str, Cell] = {}
         mean_over: dict[str, Cell] = {}

@@ -16,13 +16,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fedgrain.catalogue import TRACKERS
 from fedgrain.errors import ReportError
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.run import Callback
 from fedgrain.files import read_text, write_text
 
-TRACKERS = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}  # name: package
 RESULTS = ("hf", "hr", "hp", "accuracy", "validation_hf", "seen_hf", "unseen_hf", "rounds",
            "cycles", "seconds")  # fmt: skip
 

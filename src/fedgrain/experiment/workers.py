@@ -47,7 +47,7 @@ def run_job(
 
 
 def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:
-    """Begin a fedbdft where a finished cond-softmax ended.
+    """Begin a run of two stages where the finished run of its first stage ended.
 
     It would run through the same rounds to the same bits: all that is random derives from the seed
     and the round. The state is copied last: without it a run starts anew.

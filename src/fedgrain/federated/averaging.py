@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from fedgrain.catalogue import SERVER_OPTIMIZERS
 from fedgrain.errors import FederationError
 
 State = dict[str, Tensor]
@@ -84,9 +85,6 @@ def moved_towards(mean: State, newest: State, share: float) -> State:
         name: mean[name].lerp(value, share) if value.is_floating_point() else value
         for name, value in newest.items()
     }
-
-
-SERVER_OPTIMIZERS = ("none", "sgd", "adam", "adagrad")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgrain.errors import FederationError
+from fedgrain.catalogue import check_pair
+from fedgrain.errors import FederationError, NetError
 from fedgrain.federated.averaging import State, weighted_mean
 from fedgrain.federated.client import Loss, TrainingData, Update, snapshot, train_locally
 from fedgrain.federated.federation import Federation, Indices, LabelledPart
@@ -34,7 +35,7 @@ from fedgrain.heads import (
 )
 from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.metrics import cut_back, hierarchical_scores, numbers_in
-from fedgrain.nets import build_net, check_pair
+from fedgrain.nets import build_net
 from fedgrain.predict import predict
 from fedgrain.randomness import numpy_generator, torch_generator_from
 
@@ -60,7 +61,7 @@ class Workshop:
     def __init__(
         self, federation: Federation, model: Model, plan: Plan, device: str = "cpu"
     ) -> None:
-        check_pair(model.net, model.head)
+        check_pair(model.net, model.head, NetError)
         self.federation, self.model, self.plan = federation, model, plan
         self.device = torch.device(device)
         self.head = build_head(model.head, federation.taxonomy, **model.head_settings)

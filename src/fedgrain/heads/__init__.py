@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedgrain.catalogue import HEADS, MARGINS, SUPERVISIONS
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import Head
 from fedgrain.heads.branches import (
@@ -21,22 +22,10 @@ from fedgrain.heads.flat_softmax import FlatSoftmax
 from fedgrain.heads.projection import Projection
 from fedgrain.heads.ps_softmax import PSSoftmax
 from fedgrain.heads.softmax_descendant import SoftmaxDescendant
-from fedgrain.heads.softmax_margin import MARGINS, SoftmaxMargin
-from fedgrain.heads.supervision import SUPERVISIONS, Supervised, supervise
-from fedgrain.plugins import call_own
+from fedgrain.heads.softmax_margin import SoftmaxMargin
+from fedgrain.heads.supervision import Supervised, supervise
+from fedgrain.plugins import call_own, load_callable
 from fedgrain.taxonomy.tree import Taxonomy
-
-HEADS: dict[str, type[Head]] = {
-    head.name: head
-    for head in (
-        FlatSoftmax,
-        PSSoftmax,
-        CondSigmoid,
-        CondSoftmax,
-        SoftmaxDescendant,
-        SoftmaxMargin,
-    )
-}
 
 __all__ = [
     "HEADS",
@@ -66,12 +55,15 @@ __all__ = [
 def build_head(name: str, taxonomy: Taxonomy, **settings: Any) -> Head:
     """Return a head by name, or the user's own: ``module:callable`` called with the taxonomy.
 
-    softmax-margin takes the settings ``margin_type`` and ``margin_size``; the others take none.
+    ``settings`` are those that the catalogue lists for the head: the type and size of a margin.
     """
-    if settings and (name != SoftmaxMargin.name or set(settings) - {"margin_type", "margin_size"}):
-        raise HeadError(f"head {name} has no setting {', '.join(settings)}")
+    allowed = HEADS[name].settings if name in HEADS else ()
+    strange = [setting for setting in settings if setting not in allowed]
+    if strange:
+        raise HeadError(f"head {name} has no setting {', '.join(strange)}")
     if name in HEADS:
-        return HEADS[name](taxonomy, **settings)
+        ours: Head = load_callable(HEADS[name].home, "head", HeadError)(taxonomy, **settings)
+        return ours
     if ":" not in name:
         raise HeadError(
             f"there is no head {name!r}; choose one of {', '.join(HEADS)}, or name your own "

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedgrain.catalogue import HEADS
 from fedgrain.errors import HeadError
 from fedgrain.heads.projection import Projection
 from fedgrain.heads.tree_sums import TreeSums
@@ -30,7 +31,6 @@ class Head(nn.Module, ABC):
     """
 
     name: ClassVar[str]
-    supervisions: ClassVar[tuple[str, ...]] = ("paper",)
 
     def __init__(self, taxonomy: Taxonomy, num_outputs: int) -> None:
         super().__init__()
@@ -42,6 +42,11 @@ class Head(nn.Module, ABC):
         self.taxonomy = taxonomy
         self.num_outputs = num_outputs
         self.sums = TreeSums(taxonomy)
+
+    @property
+    def supervisions(self) -> tuple[str, ...]:
+        """How a coarse label may be read; a head of the user's own says so itself."""
+        return HEADS[self.name].supervisions if self.name in HEADS else ("paper",)
 
     def extra_repr(self) -> str:
         """Say which head this is."""

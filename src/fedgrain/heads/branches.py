@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedgrain.catalogue import HEADS
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import at_least_float32, check_labels, minus_log_share
 from fedgrain.heads.chunks import run_in_chunks
@@ -89,10 +90,10 @@ def branch_dataset(
     non-empty subset of Ch(e); its target is ``TOGETHER``. ``known`` is the client's mask [nodes],
     or those of its labellers [labellers, nodes] with ``labellers`` [samples], who wrote each label.
     """
-    if supervision not in CondSoftmax.supervisions:
+    if supervision not in HEADS[CondSoftmax.name].supervisions:
         raise HeadError(
             f"there is no supervision {supervision!r} for branches; "
-            f"choose one of {', '.join(CondSoftmax.supervisions)}"
+            f"choose one of {', '.join(HEADS[CondSoftmax.name].supervisions)}"
         )
     children = torch.tensor(taxonomy.children(branch).astype(np.int64))
     if not len(children):

@@ -19,7 +19,6 @@ class CondSoftmax(Head):
     """
 
     name = "cond-softmax"
-    supervisions = ("paper", "marginal", "projection")
     by_parent: Tensor  # [nodes without root + padding], nodes grouped by parent
     first_child: Tensor  # [nodes], where in by_parent the children of a node start
     child_count: Tensor  # [nodes]

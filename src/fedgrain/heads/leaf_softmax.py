@@ -21,7 +21,6 @@ class LeafSoftmax(Head):
     `marginal` and `projection` use them all.
     """
 
-    supervisions = ("paper", "marginal", "projection")
     leaf_position: Tensor  # [nodes], position in leaves, -1 for an internal node
 
     def __init__(self, taxonomy: Taxonomy, num_outputs: int) -> None:

@@ -16,8 +16,6 @@ class NodeSoftmax(Head):
     no set of leaves has a likelihood: `projection` is refused.
     """
 
-    supervisions = ("paper", "marginal")
-
     def __init__(self, taxonomy: Taxonomy) -> None:
         super().__init__(taxonomy, len(taxonomy))
 

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedgrain.catalogue import MARGINS
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import at_least_float32
 from fedgrain.heads.node_softmax import NodeSoftmax
 from fedgrain.taxonomy.tree import Taxonomy
-
-MARGINS = ("incorrect", "edge-distance", "depth-deficit", "information-distance")
 
 
 class SoftmaxMargin(NodeSoftmax):

@@ -10,20 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedgrain.catalogue import check_supervision
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import Head, at_least_float32, mean_entering
 from fedgrain.heads.leaf_softmax import LeafSoftmax
 from fedgrain.heads.projection import Projection
 from fedgrain.taxonomy.tree import BoolArray
-
-SUPERVISIONS = ("paper", "marginal", "projection")
-
-_WHY_NOT = {
-    ("cond-sigmoid", "marginal"): "it would have no negatives",
-    ("cond-sigmoid", "projection"): "its leaves do not share out a probability of 1",
-    ("softmax-descendant", "projection"): "its internal nodes hold probability of their own",
-    ("softmax-margin", "projection"): "its internal nodes hold probability of their own",
-}
 
 
 class Supervised(nn.Module):
@@ -132,16 +124,7 @@ def supervise(
     ``laziness`` eps is for `projection` alone: the loss is -log((1 - eps) * projection + eps *
     marginal), for labellers who sometimes stop early.
     """
-    if supervision not in SUPERVISIONS:
-        raise HeadError(
-            f"there is no supervision {supervision!r}; choose one of {', '.join(SUPERVISIONS)}"
-        )
-    if supervision not in head.supervisions:
-        reason = _WHY_NOT.get((head.name, supervision), "the head does not define it")
-        raise HeadError(
-            f"supervision {supervision!r} has no meaning for {head.name}: {reason}; "
-            f"choose {' or '.join(head.supervisions)}"
-        )
+    check_supervision(head.name, supervision, HeadError, head.supervisions)
     if supervision != "projection":
         if laziness != 0.0:
             raise HeadError(

@@ -10,7 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedgrain.catalogue import rounds_axis
 from fedgrain.experiment.folder import RunFolder
+from fedgrain.experiment.methods import parse_method
 from fedgrain.experiment.results import Results, run_folders
 from fedgrain.experiment.study import safe_name
 from fedgrain.report.pictures import new_figure, plain_axes, write_picture
@@ -102,9 +104,7 @@ def draw_training(
             if not curves:
                 continue
             look = {**style_of(number), "marker": None}
-            look["zorder"] = (
-                2 if method.startswith("fedbdft") else 3
-            )  # its first stage is another's
+            look["zorder"] = 2 if parse_method(method).staged else 3  # it begins with another's
             for curve in curves:
                 axes.plot(range(1, len(curve) + 1), curve, **{**look, "alpha": 0.3, "lw": 0.8})
             longest = max(map(len, curves))  # one that stopped early stays where it stopped
@@ -112,7 +112,7 @@ def draw_training(
             axes.plot(range(1, longest + 1), np.mean(held, axis=0), label=method, **look)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_title(f"{dataset}, alpha {alpha:g}")
-        _finish(axes, "round (fedbdft: then cycles)", "validation HF")
+        _finish(axes, rounds_axis(), "validation HF")
     return _with_legend(figure, panels, path_stem)
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fedgrain.catalogue import rounds_axis
 from fedgrain.errors import RunError
 from fedgrain.experiment.config import Config, read_config
 from fedgrain.experiment.folder import RunFolder
+from fedgrain.experiment.methods import method_name
 from fedgrain.files import read_text
 from fedgrain.report.inspection import Inspection, worst
 from fedgrain.report.page import (
@@ -55,12 +57,6 @@ def run_page(folder: Path, *, images: bool) -> Page:
     )
 
 
-def method_of(config: Config) -> str:
-    """Return the name a study would give the run's method."""
-    head = "fedbdft" if config.algorithm == "fedbdft" else config.head
-    return f"{head}/{config.supervision}"
-
-
 def knowledge_name(config: Config) -> str:
     """Say where the clients' knowledge comes from; alpha means nothing where it is given."""
     if config.knowledge == "inferred":
@@ -73,7 +69,7 @@ def knowledge_name(config: Config) -> str:
 def run_sentence(config: Config, result: Mapping[str, Any], found: Inspection | None) -> str:
     """Say what came out, from the numbers."""
     at = "with" if knowledge_name(config).startswith("knowledge") else "at"
-    text = f"On {config.dataset} {at} {knowledge_name(config)}, {method_of(config)} "
+    text = f"On {config.dataset} {at} {knowledge_name(config)}, {method_name(config)} "
     if result["hf"] is None and result["validation_hf"] is None:
         return text + "was trained without any image to judge it by."
     if result["hf"] is None:
@@ -119,7 +115,7 @@ def training_block(place: RunFolder) -> Block:
     lines = place.metrics_lines()
     hf = [line["validation_hf"] for line in lines]
     losses = [_mean_loss(line) for line in lines]
-    across = "round (fedbdft: then cycles)"
+    across = rounds_axis()
     views = (
         curves_view("validation HF", {"validation HF": hf}, across, "validation HF"),
         curves_view("loss", {"mean loss of the clients": losses}, across, "training loss"),

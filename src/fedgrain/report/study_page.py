@@ -10,9 +10,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fedgrain.catalogue import rounds_axis
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import RunFolder, read_json
-from fedgrain.experiment.methods import is_bound
+from fedgrain.experiment.methods import is_bound, method_name
 from fedgrain.experiment.results import Results, collect
 from fedgrain.experiment.run_study import Rates, StudyFolder
 from fedgrain.experiment.study import PlannedRun, cell_runs, plan_runs
@@ -30,7 +31,7 @@ from fedgrain.report.page import (
     settings_sheet,
 )
 from fedgrain.report.plots import over_alpha
-from fedgrain.report.run_page import knowledge_block, method_of
+from fedgrain.report.run_page import knowledge_block
 from fedgrain.report.sheets import Sheet, setting, sheet, sheet_of
 
 
@@ -146,7 +147,7 @@ def _training_block(results: Results, place: StudyFolder, rates: Rates) -> Block
                 by_method[method] = mean
         if by_method:
             name = f"alpha {alpha:g}" if len(study.datasets) == 1 else f"{dataset}, alpha {alpha:g}"
-            across = "round (fedbdft: then cycles)"
+            across = rounds_axis()
             views.append(curves_view(name, by_method, across, "validation HF"))
     text = "Mean over seeds; a run that stopped early stays where it stopped."
     return Block("training", "Training", text, tuple(views), "alpha")
@@ -182,7 +183,7 @@ def _settings(
         scores = [found.get(m) if found else None for m in (*results.metrics, "validation_hf")]
         took = [found.get(m) if found else None for m in ("rounds", "cycles", "seconds")]
         told = [setting(own[n]) for n in differing]
-        rows.append((run.name, method_of(run.config), *told, *scores, *took, status))
+        rows.append((run.name, method_name(run.config), *told, *scores, *took, status))
     shown = (*results.metrics.values(), "validation HF", "rounds", "cycles", "seconds", "status")
     note = "Again, from inside the folder: fedgrain run runs/RUN/config.toml --out again/RUN"
     runs = sheet("Every run", ("run", "method", *differing, *shown), rows, note)

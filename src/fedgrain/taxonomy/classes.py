@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from fedgrain.catalogue import DATASETS
 from fedgrain.errors import TaxonomyError
 from fedgrain.taxonomy.tree import Taxonomy
 from fedgrain.taxonomy.wordnet import full_taxonomy
 
 # Largest number of children when the taxonomy is coarsened (method, section 4).
-DEFAULT_MAX_CHILDREN = {"cifar100": 8, "tiny-imagenet": 10, "imagenet": 32}
+DEFAULT_MAX_CHILDREN = {
+    name: DATASETS[name].max_children for name in ("cifar100", "tiny-imagenet", "imagenet")
+}
 
 
 @dataclass(frozen=True)

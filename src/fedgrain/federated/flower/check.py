@@ -21,6 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
+from fedgrain import catalogue
 from fedgrain.data.manifest import read_manifest
 from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.experiment.prepare import Prepared
@@ -106,7 +107,7 @@ def check_site(
     if counts.whole < 1:
         text = "no sample enters the loss; label deeper, or ask for another head or supervision"
         findings.append(Finding("samples", False, text))
-    elif app.config.algorithm == "fedbdft":
+    elif catalogue.algorithm(app.config.algorithm).by_branch:
         able = sum(count >= gamma for count in counts.branches.values())
         text = f"{able} of {len(counts.branches)} branches have the {gamma} samples they need"
         findings.append(Finding("branches", able > 0, text))
