@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import fedgrain as _fedgrain  # noqa: F401  # isort: skip - it settles the arithmetic before torch
 import pytest
 from hypothesis import settings
 

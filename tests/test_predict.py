@@ -147,6 +147,7 @@ def test_majority_by_hand():
     assert [tree.ids[node] for node in found] == ["a", "a1", "b", "b"]
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("name", sorted(HEADS))
 def test_a_prediction_is_the_same_alone_and_in_any_batch(name):
     tree = dataset_taxonomy("cifar100")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from fedgrain import arithmetic
+
 if TYPE_CHECKING:
     from fedgrain.experiment.config import Config
     from fedgrain.experiment.result import Result
     from fedgrain.experiment.run import Callback, resume, run
     from fedgrain.experiment.trained import TrainedModel, load
+
+arithmetic.settle()  # before torch or numpy is loaded: they read their variables only once
 
 __version__ = "0.1.0"
 __all__ = ["Callback", "Config", "Result", "TrainedModel", "__version__", "load", "resume", "run"]

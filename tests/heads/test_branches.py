@@ -65,6 +65,7 @@ def test_decoupled_without_tuning_predicts_what_it_did_before(name):
     assert (found.leaf.numpy() == predict(before, tree)).all()
 
 
+@pytest.mark.arithmetic
 @QUICK
 @given(tree=trees(25, 2), seed=SEEDS, bits=st.sampled_from([None, 1.0, 0.05]))
 def test_best_first_search_equals_exhaustive_evaluation(tree, seed, bits):
@@ -91,6 +92,7 @@ def test_best_first_search_equals_exhaustive_evaluation(tree, seed, bits):
         assert (found.branches == 0).all()
 
 
+@pytest.mark.arithmetic
 def test_search_runs_fewer_branches_and_does_not_depend_on_the_batch():
     tree = dataset_taxonomy("cifar100")
     head = CondSoftmax(tree)

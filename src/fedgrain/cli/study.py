@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -106,6 +107,10 @@ def _ints(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def _is_file(study: str) -> bool:
+    return study.endswith(".toml") or "/" in study
+
+
 def study_of(args: argparse.Namespace) -> Study:
     """Return the study that is named, with the options on top."""
     from dataclasses import replace
@@ -113,7 +118,7 @@ def study_of(args: argparse.Namespace) -> Study:
     from fedgrain.experiment.presets import preset
     from fedgrain.experiment.study import read_study
 
-    is_file = args.study.endswith(".toml") or "/" in args.study
+    is_file = _is_file(args.study)
     study = read_study(args.study) if is_file else preset(args.study, args.datasets)
     parts = ["datasets", "methods", "alphas", "seeds", "search", "candidates"]
     parts += ["branch_candidates", "search_seeds"]
@@ -138,7 +143,14 @@ def _settings(option: str, texts: list[str]) -> dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run or go on with a study; print its table, what it shows and its figure."""
+    """Run or go on with a study; print its table, what it shows and its figure.
+
+    Those by name are there to be compared with published figures: they compute portably.
+    """
+    from fedgrain.arithmetic import prefer_portable
+
+    if not _is_file(args.study):
+        prefer_portable()
     from fedgrain.cores import available_cores
     from fedgrain.errors import StudyError
     from fedgrain.experiment.run_study import run_study
@@ -181,7 +193,11 @@ def run(args: argparse.Namespace) -> None:
 
 def _again(args: argparse.Namespace, folder: Path) -> str:
     """Return the command that goes on with what this one was asked to do."""
-    words = ["fedgrain", "study", str(folder / "study.toml"), "--out", str(folder)]
+    from fedgrain.arithmetic import VARIABLE
+
+    chosen = os.environ.get(VARIABLE)
+    words = [f"{VARIABLE}={chosen}"] if chosen else []
+    words += ["fedgrain", "study", str(folder / "study.toml"), "--out", str(folder)]
     for pattern in args.only:
         words += ["--only", pattern]
     for option in ("jobs", "dask", "track"):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from fedgrain import catalogue
+from fedgrain import arithmetic, catalogue
 from fedgrain.errors import RunError
 from fedgrain.experiment.config import PLACES, Config, differences, read_config
 from fedgrain.files import append_line, read_text, write_text
@@ -100,6 +100,15 @@ class RunFolder:
         """Return the fingerprint of the data its run was made with."""
         return read_json(self.environment).get("data") if self.environment.exists() else None
 
+    def check_arithmetic(self) -> None:
+        """Refuse to go on in another arithmetic; a folder of an older version does not tell its."""
+        if not (self.config.exists() and self.environment.exists()):
+            return
+        before = read_json(self.environment).get("arithmetic")
+        problem = None if before is None else arithmetic.refusal(str(before))
+        if problem:
+            raise RunError(f"{self.path}: {problem}")
+
     def same_places(self, config: Config) -> bool:
         """Tell whether the data is looked for where the run in this folder found it."""
         before = read_config(self.config)
@@ -129,6 +138,7 @@ class RunFolder:
         a second stage that came after a first stage which the cap cut short begin again.
         """
         if self.config.exists():
+            self.check_arithmetic()
             if self._asks_for_more(config):
                 if self.result.exists() and not self.state.exists():
                     raise RunError(
@@ -238,6 +248,7 @@ def environment() -> dict[str, Any]:
         "packages": {name: version(name) for name in packages},
         "platform": platform.platform(),
         "processor": platform.machine(),
+        "arithmetic": arithmetic.in_use(),
         "instructions": torch.backends.cpu.get_cpu_capability(),  # they decide the last bits
         "cores": os.cpu_count(),
     }

@@ -56,6 +56,7 @@ def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:
         place.check(config)
         if place.finished(config) or not (base.result.exists() and base.state.exists()):
             return
+        base.check_arithmetic()
         place.claim(config, base.data_seen())
         if place.state.exists():
             return
