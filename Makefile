@@ -2,7 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench format docs
+# A CPU without AVX-512, as far as one with it can play that: ATen, oneDNN and MKL leave it out.
+WITHOUT_AVX512 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
+# One worker more than there are cores: tests that wait for Flower or a browser leave one free.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$($(BIN)/python -c 'from fedgrain.cores import available_cores as n; print(n() + 1)')
+
+.PHONY: demo test test-without-avx512 lint bench bench-quick format docs
 
 .venv/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedgrain needs Python 3.11 or newer; set it with: make PYTHON=python3.11")'
@@ -12,11 +17,15 @@ BIN := .venv/bin
 
 demo: .venv/.ready
 	$(BIN)/fedgrain study demo --out demo
-	$(BIN)/fedgrain report demo
+	FEDGRAIN_ARITHMETIC=portable $(BIN)/fedgrain report demo
 
-# One worker more than there are cores: tests that wait for Flower or a browser leave one free.
 test: .venv/.ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$($(BIN)/python -c 'from fedgrain.cores import available_cores as n; print(n() + 1)')
+	$(PYTEST)
+	@$(MAKE) --no-print-directory test-without-avx512
+
+# The tests of the arithmetic once more, as on a CPU without AVX-512.
+test-without-avx512: .venv/.ready
+	$(WITHOUT_AVX512) $(PYTEST) -m arithmetic -p no:cacheprovider
 
 lint: .venv/.ready
 	$(BIN)/ruff check
@@ -35,6 +44,10 @@ docs: .venv/.ready
 
 bench: .venv/.ready
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+# That every benchmark runs; the figures mean nothing.
+bench-quick: .venv/.ready
+	for script in benchmarks/*.py; do echo "$$script --quick"; $(BIN)/python $$script --quick || exit 1; done
 
 # Attack it: every kill, flipped bit and lie counts (tests/attacks). make attack SECONDS=60 is a sample.
 SECONDS ?= 600

@@ -14,6 +14,7 @@ import json
 import statistics
 import time
 
+import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arithmetic
 import numpy as np
 import torch
 

@@ -16,6 +16,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arithmetic
 import numpy as np
 import torch
 from torch import Tensor, nn

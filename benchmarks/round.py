@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arithmetic
 import numpy as np
 import torch
 

@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arithmetic
 import torch
 
 from fedgrain.federated import Model, Plan, Workshop, fedavg

@@ -126,7 +126,7 @@ def federation_of(
     labels = data.taxonomy.nearest_in(taxonomy)[data.labels].astype(np.int64)
     everything = data.split_indices("train")
     kept, held_out = split_validation(data.labels[everything], validation, seed=SEED)
-    known = np.ones(len(taxonomy), dtype=np.bool_)
+    known = np.ones((1, len(taxonomy)), dtype=np.bool_)  # one labeller, who knows everything
     parts = [everything[kept][part] for part in partition_iid(len(kept), clients, seed=SEED)]
 
     def labelled(indices: np.ndarray) -> LabelledPart:
