@@ -9,9 +9,14 @@ from fedgrain.errors import PredictionError
 from fedgrain.metrics import (
     ancestor_table,
     cut_back,
+    edge_distance,
     heights,
     hierarchical_scores,
+    information,
+    information_scores,
+    lca_depth,
     lowest_common_ancestors,
+    micro_scores,
     numbers_in,
     per_class,
     per_node,
@@ -75,6 +80,50 @@ def test_the_summary_by_brute_force(tree, seed):
         expected.append(np.mean(hits))
     assert summary.accuracy_per_depth == pytest.approx(tuple(expected))
     assert [height(node) for node in range(len(tree))] == heights(tree).tolist()
+
+
+@QUICK
+@given(tree=trees(20, 2), seed=SEEDS)
+def test_scores_of_others_by_brute_force(tree, seed):
+    """hiclass on sets of nodes without the root; hiercls on the leaves under each node."""
+    truth, prediction, paths, lca = case(tree, seed)
+    pairs = [(set(paths[t][1:]), set(paths[p][1:])) for t, p in zip(truth, prediction, strict=True)]
+    hits = sum(len(t & p) for t, p in pairs)
+    recall = divided(hits, sum(len(t) for t, _ in pairs))
+    precision = divided(hits, sum(len(p) for _, p in pairs))
+    f = 2 * recall * precision / (recall + precision) if recall + precision else 0.0
+    micro = micro_scores(truth, prediction, tree)
+    assert (micro.hr, micro.hp, micro.hf) == pytest.approx((recall, precision, f))
+
+    distances = [len(t ^ p) for t, p in pairs]
+    assert edge_distance(truth, prediction, tree).tolist() == distances
+    depths = [len(paths[node]) - 1 for node in lca]
+    assert lca_depth(truth, prediction, tree).tolist() == depths
+
+    under = [sum(node in paths[leaf] for leaf in tree.leaves) for node in range(len(tree))]
+    bits = [-math.log2(count / len(tree.leaves)) for count in under]
+    np.testing.assert_allclose(information(tree), bits, atol=1e-12)
+    informed = information_scores(truth, prediction, tree)
+    for i, (t, p) in enumerate(zip(truth, prediction, strict=True)):
+        r = divided(bits[lca[i]], bits[t])
+        q = divided(bits[lca[i]], bits[p])
+        assert (informed.hr[i], informed.hp[i]) == pytest.approx((r, q))
+        assert informed.hf[i] == pytest.approx(2 * r * q / (r + q) if r + q else 0.0)
+
+    summary = summarise(truth, prediction, tree)
+    assert (summary.micro_hr, summary.micro_hp, summary.micro_hf) == (micro.hr, micro.hp, micro.hf)
+    assert summary.edge_distance == pytest.approx(np.mean(distances))
+    assert summary.lca_depth == pytest.approx(np.mean(depths))
+    means = [values.mean() for values in (informed.hr, informed.hp, informed.hf)]
+    found = summary.information_hr, summary.information_hp, summary.information_hf
+    assert found == pytest.approx(tuple(means))
+
+
+def test_micro_and_mean_differ_by_hand():
+    """Truths m1 (depth 3) told and b (depth 1) missed: 3 of 4 nodes, but half of the samples."""
+    truth, prediction = number("m1", "b"), number("m1", "a")
+    assert micro_scores(truth, prediction, FULL).hr == 3 / 4
+    assert summarise(truth, prediction, FULL).hr == 1 / 2
 
 
 @QUICK

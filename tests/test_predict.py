@@ -1,4 +1,5 @@
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -7,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgrain.errors import PredictionError
-from fedgrain.heads import HEADS, build_head
+from fedgrain.heads import HEADS, build_head, chunks
 from fedgrain.heads.chunks import run_in_chunks
-from fedgrain.metrics import cut_back, hierarchical_scores, numbers_in
+from fedgrain.metrics import cut_back, hierarchical_scores, numbers_in, summarise
 from fedgrain.nets import build_net
 from fedgrain.predict import fit_temperature, node_log_probs, operating_curve, predict
 from fedgrain.taxonomy import Taxonomy, coarsen
@@ -322,6 +323,52 @@ def test_a_tree_of_sixteen_thousand_nodes_in_an_instant():
     curve = operating_curve(table, tree, [leaf], tree)
     assert curve.hf[-1] == 1.0
     assert time.process_time() - started < 0.5  # 0.05 alone; it was 150
+
+
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_every_rule_on_sixteen_thousand_nodes(name):
+    """A batch of 64: loss, probabilities, rules, curve and scores, in seconds and few megabytes."""
+    tree = large_tree()
+    assert (len(tree), len(tree.leaves)) == (16_344, 10_000)
+    started = time.process_time()
+    head = build_head(name, tree)
+    labels = torch.tensor(np.random.default_rng(0).integers(0, len(tree), 64))
+    logits = torch.randn(64, head.num_outputs, generator=generator()).requires_grad_()
+    tracemalloc.start()
+    try:
+        head.loss(logits, labels).backward()
+        log_probs = head.node_log_probs(logits.detach())
+        for rule in (("leaf",), ("majority",), ("threshold", 0.3), ("expected-hf",)):
+            summarise(labels.numpy(), predict(log_probs, tree, *rule), tree)
+        curve = operating_curve(log_probs, tree, labels.numpy(), tree)
+        peak = tracemalloc.get_traced_memory()[1]  # numpy's part; torch's is tested with the heads
+    finally:
+        tracemalloc.stop()
+    assert curve.hr[0] <= curve.hr[-1]
+    assert peak < 200e6
+    assert time.process_time() - started < 10  # 0.5 alone
+
+
+def test_expected_hf_of_many_samples_is_worked_out_in_blocks(monkeypatch):
+    head = build_head("cond-softmax", SMALL)
+    log_probs = head.node_log_probs(torch.randn(100, head.num_outputs, generator=generator()))
+    whole = predict(log_probs, SMALL, "expected-hf")
+    monkeypatch.setattr(chunks, "_ENTRIES", 1)
+    assert chunks.samples_at_once(len(SMALL)) == 32
+    assert predict(log_probs, SMALL, "expected-hf").tolist() == whole.tolist()
+    assert predict(log_probs[:0], SMALL, "expected-hf").tolist() == []
+
+
+def test_a_curve_from_blocks_is_that_of_the_whole_table():
+    head = build_head("cond-softmax", SMALL)
+    log_probs = head.node_log_probs(torch.randn(100, head.num_outputs, generator=generator()))
+    truth = np.arange(100) % len(SMALL)
+    whole = operating_curve(log_probs, SMALL, truth, SMALL)
+    parts = operating_curve(iter(log_probs.split(30)), SMALL, truth, SMALL)
+    for field in ("threshold", "hr", "hp", "hf"):
+        assert getattr(whole, field).tolist() == getattr(parts, field).tolist()
+    with pytest.raises(PredictionError, match="one truth per sample: 99 for 100"):
+        operating_curve(log_probs.split(30), SMALL, truth[:99], SMALL)
 
 
 def test_bad_input():

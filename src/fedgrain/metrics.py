@@ -40,6 +40,14 @@ class Summary:
     accuracy: float | None  # exact hits among the samples whose truth is a leaf
     accuracy_per_depth: tuple[float, ...]  # entry i: depth i + 1 of H
     mistake_severity: float | None  # height of the lca, over wrong predictions
+    micro_hr: float  # the sums divided, not the mean of quotients: see micro_scores
+    micro_hp: float
+    micro_hf: float
+    edge_distance: float
+    lca_depth: float
+    information_hr: float  # with information in place of depth: see information_scores
+    information_hp: float
+    information_hf: float
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,65 @@ def hierarchical_scores(truth: ArrayLike, prediction: ArrayLike, full_taxonomy: 
     )
 
 
+@dataclass(frozen=True)
+class MicroScores:
+    """Hierarchical recall, precision and F of all samples together."""
+
+    hr: float
+    hp: float
+    hf: float
+
+
+def micro_scores(truth: ArrayLike, prediction: ArrayLike, full_taxonomy: Taxonomy) -> MicroScores:
+    """Micro-averaged scores, the default of hiclass: sums over samples first, then the quotient.
+
+    HR = sum d(lca) / sum d(truth), HP = sum d(lca) / sum d(prediction), HF their harmonic mean.
+    Deep truths and predictions weigh more than in the mean of :func:`hierarchical_scores`.
+    """
+    truths, predictions = _pairs(truth, prediction, full_taxonomy)
+    common = _lca_depth(truths, predictions, full_taxonomy).sum()
+    of_truths = full_taxonomy.depth[truths].sum(dtype=np.int64)
+    of_predictions = full_taxonomy.depth[predictions].sum(dtype=np.int64)
+    return MicroScores(
+        float(_ratio(common, of_truths, 1.0)),
+        float(_ratio(common, of_predictions, 1.0)),
+        float(_ratio(2 * common, of_truths + of_predictions, 1.0)),
+    )
+
+
+def edge_distance(truth: ArrayLike, prediction: ArrayLike, taxonomy: Taxonomy) -> Nodes:
+    """Return the number of edges between truth and prediction of each sample."""
+    truths, predictions = _pairs(truth, prediction, taxonomy)
+    common = _lca_depth(truths, predictions, taxonomy)
+    return np.asarray(taxonomy.depth[truths] + taxonomy.depth[predictions] - 2 * common)
+
+
+def lca_depth(truth: ArrayLike, prediction: ArrayLike, taxonomy: Taxonomy) -> Nodes:
+    """Return the depth of the lowest common ancestor of truth and prediction of each sample."""
+    return _lca_depth(*_pairs(truth, prediction, taxonomy), taxonomy)
+
+
+def information(taxonomy: Taxonomy) -> Values:
+    """Return what each node tells, in bits, if all leaves are equally likely: 0 for the root."""
+    return np.log2(len(taxonomy.leaves) / taxonomy.leaf_counts)
+
+
+def information_scores(truth: ArrayLike, prediction: ArrayLike, full_taxonomy: Taxonomy) -> Scores:
+    """Recall, precision and F of each sample with information in place of depth (hiercls).
+
+    I(lca)/I(truth), I(lca)/I(prediction) and their harmonic mean. A node over all leaves tells
+    nothing: predicting it has precision 1, and recall is 1 where the truth is such a node.
+    """
+    truths, predictions = _pairs(truth, prediction, full_taxonomy)
+    bits = information(full_taxonomy)
+    common = bits[lowest_common_ancestors(truths, predictions, full_taxonomy)]
+    return Scores(
+        _ratio(common, bits[truths], 1.0),
+        _ratio(common, bits[predictions], 1.0),
+        _ratio(2 * common, bits[truths] + bits[predictions], 1.0),
+    )
+
+
 def cut_back(truth: ArrayLike, prediction: ArrayLike, taxonomy: Taxonomy) -> Nodes:
     """Replace a prediction below a coarse truth by that truth.
 
@@ -112,7 +179,7 @@ def summarise(
     full_taxonomy: Taxonomy,
     taxonomy: Taxonomy | None = None,
 ) -> Summary:
-    """Return all of section 8 over a set of samples.
+    """Return all scores of section 8 over a set of samples.
 
     ``taxonomy`` is H, whose depths ``accuracy_per_depth`` goes by (*default*: H_full itself). Cut
     predictions back first where truths are coarse.
@@ -121,6 +188,8 @@ def summarise(
     if not truths.size:
         raise PredictionError("there are no predictions to score")
     scores = hierarchical_scores(truths, predictions, full_taxonomy)
+    micro = micro_scores(truths, predictions, full_taxonomy)
+    informed = information_scores(truths, predictions, full_taxonomy)
     wrong = truths != predictions
     at_leaf = full_taxonomy.subtree_end[truths] == truths + 1
     parting = lowest_common_ancestors(truths[wrong], predictions[wrong], full_taxonomy)
@@ -132,6 +201,14 @@ def summarise(
         accuracy=float((~wrong)[at_leaf].mean()) if at_leaf.any() else None,
         accuracy_per_depth=_accuracy_per_depth(truths, predictions, full_taxonomy, taxonomy),
         mistake_severity=float(heights(full_taxonomy)[parting].mean()) if wrong.any() else None,
+        micro_hr=micro.hr,
+        micro_hp=micro.hp,
+        micro_hf=micro.hf,
+        edge_distance=float(edge_distance(truths, predictions, full_taxonomy).mean()),
+        lca_depth=float(lca_depth(truths, predictions, full_taxonomy).mean()),
+        information_hr=float(informed.hr.mean()),
+        information_hp=float(informed.hp.mean()),
+        information_hf=float(informed.hf.mean()),
     )
 
 

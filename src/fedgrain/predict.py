@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,7 +18,7 @@ from fedgrain.errors import PredictionError
 from fedgrain.heads import Head
 from fedgrain.heads.base import at_least_float32
 from fedgrain.heads.branches import past_single_children
-from fedgrain.heads.chunks import run_in_chunks
+from fedgrain.heads.chunks import run_in_chunks, samples_at_once
 from fedgrain.metrics import Nodes, Values, cut_back, hierarchical_scores, numbers_in
 from fedgrain.taxonomy.tree import Taxonomy
 
@@ -47,7 +47,10 @@ def predict(
         likeliest = table[:, taxonomy.leaves].argmax(1)
         return np.asarray(taxonomy.leaves[likeliest], dtype=np.int64)
     if rule == "expected-hf":
-        return _highest_expected_hf(table, taxonomy, full_taxonomy or taxonomy)
+        size = samples_at_once(len(taxonomy))
+        parts = [table[start : start + size] for start in range(0, max(1, len(table)), size)]
+        found = [_highest_expected_hf(part, taxonomy, full_taxonomy or taxonomy) for part in parts]
+        return np.concatenate(found)
     best, node = _best_by_specificity(table, taxonomy)  # [samples, groups]
     above = best > 0.5 if threshold is None else best >= _rounded(threshold)
     return np.asarray(node[np.arange(len(node)), above.argmax(1)])
@@ -95,20 +98,38 @@ class OperatingCurve:
 
 
 def operating_curve(
-    log_probs: Tensor | NDArray[Any],
+    log_probs: Tensor | NDArray[Any] | Iterable[Tensor | NDArray[Any]],
     taxonomy: Taxonomy,
     truth: ArrayLike,
     full_taxonomy: Taxonomy,
 ) -> OperatingCurve:
     """Return the scores of the rule `threshold` at every threshold, exactly (truths of H_full).
 
+    ``log_probs`` is a table [samples, nodes], or blocks of its rows where the whole is too large.
     As the threshold falls, a sample moves only to more specific nodes, each time at the P of the
     node it moves to; the curve is the running sum of what those moves change.
     """
-    table = _table(log_probs, taxonomy)
-    truths = np.asarray(truth)
-    if truths.shape != (len(table),) or not len(table):
-        raise PredictionError(f"give one truth per sample: {truths.size} for {len(table)}")
+    truths, seen, found = np.asarray(truth), 0, []
+    for block in [log_probs] if isinstance(log_probs, Tensor | np.ndarray) else log_probs:
+        table = _table(block, taxonomy)
+        own = truths[seen : seen + len(table)] if truths.ndim else truths
+        seen += len(table)
+        if own.shape == (len(table),):
+            found.append(_moves(table, taxonomy, own, full_taxonomy))
+    if truths.shape != (seen,) or not seen:
+        raise PredictionError(f"give one truth per sample: {truths.size} for {seen}")
+    level, *changes = (np.concatenate(column) for column in zip(*found, strict=True))
+    falling = np.argsort(-level, kind="stable")
+    level = level[falling]
+    last = np.flatnonzero(np.append(np.diff(level) != 0, True))
+    curves = [np.cumsum(change[falling])[last] / seen for change in changes]
+    return OperatingCurve(level[last], *curves)
+
+
+def _moves(
+    table: NDArray[np.floating[Any]], taxonomy: Taxonomy, truths: Nodes, full_taxonomy: Taxonomy
+) -> tuple[Values, ...]:
+    """Return at which P samples move, and by how much each move changes HR, HP and HF."""
     best, node = _best_by_specificity(table, taxonomy)
     moves = best > 0.0  # no threshold is low enough for the others
     moves[:, 1:] &= best[:, 1:] > np.maximum.accumulate(best, axis=1)[:, :-1]
@@ -116,15 +137,11 @@ def operating_curve(
     station = numbers_in(full_taxonomy, taxonomy)[node[sample, group]]
     station = cut_back(truths[sample], station, full_taxonomy)
     scores = hierarchical_scores(truths[sample], station, full_taxonomy)
-    falling = np.argsort(-best[sample, group], kind="stable")
-    level = best[sample, group][falling]
-    last = np.flatnonzero(np.append(np.diff(level) != 0, True))
     coarsest = np.append(np.diff(sample) != 0, True)  # where a sample starts, at threshold 1
-    curves = []
-    for values in (scores.hr, scores.hp, scores.hf):
-        change = values - np.where(coarsest, 0.0, np.append(values[1:], 0.0))
-        curves.append(np.cumsum(change[falling])[last] / len(table))
-    return OperatingCurve(level[last], *curves)
+    return best[sample, group], *(
+        values - np.where(coarsest, 0.0, np.append(values[1:], 0.0))
+        for values in (scores.hr, scores.hp, scores.hf)
+    )
 
 
 def fit_temperature(logits: Tensor, labels: Tensor, head: Head) -> float:

@@ -52,7 +52,9 @@ def test_paths_and_probabilities(result) -> None:
 
 def test_evaluation_repeats_the_result(result) -> None:
     scores = evaluate(fedgrain.load(result.folder), few_glyphs())
-    for name in ("hf", "hr", "hp", "accuracy", "samples"):
+    compared = ("edge_distance", "lca_depth", "information_hf", "information_hr", "information_hp")
+    micro = ("micro_hf", "micro_hr", "micro_hp")
+    for name in ("hf", "hr", "hp", "accuracy", "samples", *compared, *micro):
         assert scores[name] == pytest.approx(result.values[name], abs=1e-12)
     with pytest.raises(DataError, match="no split 'validation'"):
         evaluate(result.model, few_glyphs(), "validation")

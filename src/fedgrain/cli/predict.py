@@ -113,6 +113,8 @@ def run_evaluate(args: argparse.Namespace) -> None:
         return
     print(f"{scores['samples']} images of {config.dataset}, split {args.split}, rule {args.rule}")
     print(f"HF {scores['hf']:.4f}   HR {scores['hr']:.4f}   HP {scores['hp']:.4f}")
+    micro = (f"{name.upper()} {scores[f'micro_{name}']:.4f}" for name in ("hf", "hr", "hp"))
+    print(f"micro-averaged  {'   '.join(micro)}")
     if scores["accuracy"] is not None:
         print(f"leaf accuracy  {scores['accuracy']:.4f}")
     depths = ", ".join(f"{value:.4f}" for value in scores["accuracy_per_depth"])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
-from fedgrain.experiment.trained import BLOCK, TrainedModel
+from fedgrain.experiment.trained import TrainedModel
 from fedgrain.heads import DecoupledModel
 from fedgrain.metrics import cut_back, numbers_in, summarise
 from fedgrain.predict import check_rule, predict
@@ -52,11 +52,10 @@ def predicted_nodes(
     """Return a node of H per chosen image, a block at a time."""
     check_rule(rule, threshold)
     found = []
-    for start in range(0, len(chosen), BLOCK):
-        block = images[chosen[start : start + BLOCK]]
-        if rule == "leaf" and isinstance(model.net, DecoupledModel):
-            found.append(model.net.best_leaf(model.batch(block)).leaf.numpy())
-        else:
-            table = model.node_log_probs(block)
+    if rule == "leaf" and isinstance(model.net, DecoupledModel):
+        for block in model.blocks(chosen):
+            found.append(model.net.best_leaf(model.batch(images[block])).leaf.numpy())
+    else:
+        for table in model.log_prob_blocks(images, chosen):
             found.append(predict(table, model.taxonomy, rule, threshold, model.full_taxonomy))
     return np.concatenate(found)

@@ -23,5 +23,5 @@ def curve_of_run(folder: str | Path) -> OperatingCurve:
     chosen = data.split_indices("test")
     truth = numbers_in(model.full_taxonomy, data.taxonomy)[data.labels[chosen]]
     with one_thread():
-        log_probs = model.node_log_probs(data.images[chosen])
-    return operating_curve(log_probs, model.taxonomy, truth, model.full_taxonomy)
+        blocks = model.log_prob_blocks(data.images, chosen)
+        return operating_curve(blocks, model.taxonomy, truth, model.full_taxonomy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ from fedgrain.experiment.folder import RunFolder, read_json, write_json
 from fedgrain.federated import ImageSource
 from fedgrain.federated.averaging import State
 from fedgrain.heads import DecoupledModel, Head, build_head, decouple
+from fedgrain.heads.chunks import samples_at_once
 from fedgrain.nets import build_net
 from fedgrain.predict import node_log_probs, predict
 from fedgrain.taxonomy import Taxonomy, from_json, to_json
 
 FORMAT = "fedgrain-model-1"
-BLOCK = 2048  # images made into floats at a time
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,23 @@ class TrainedModel:
 
     def node_log_probs(self, images: NDArray[np.uint8]) -> Tensor:
         """Return log P of every node of H [images, nodes]."""
-        blocks = [
-            self._block_log_probs(self.batch(images[start : start + BLOCK]))
-            for start in range(0, max(1, len(images)), BLOCK)
-        ]
-        return torch.cat(blocks)
+        return torch.cat(list(self.log_prob_blocks(images, np.arange(len(images)))))
+
+    def log_prob_blocks(
+        self, images: NDArray[np.uint8], chosen: NDArray[np.int64]
+    ) -> Iterator[Tensor]:
+        """Return log P of every node for the chosen images, a block of images at a time.
+
+        For many images and a large tree the whole table may be larger than memory.
+        """
+        for block in self.blocks(chosen):
+            yield self._block_log_probs(self.batch(images[block]))
+
+    def blocks(self, chosen: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Deal the numbers of images out into blocks; one at least."""
+        size = samples_at_once(len(self.taxonomy))
+        for start in range(0, max(1, len(chosen)), size):
+            yield chosen[start : start + size]
 
     def _block_log_probs(self, batch: Tensor) -> Tensor:
         if isinstance(self.net, DecoupledModel):
@@ -78,19 +90,19 @@ class TrainedModel:
         self, images: NDArray[np.uint8], rule: str = "leaf", threshold: float | None = None
     ) -> list[Prediction]:
         """Predict a node for each image, by the rules of section 7."""
-        log_probs = self.node_log_probs(images)
-        nodes = predict(log_probs, self.taxonomy, rule, threshold, self.full_taxonomy)
         found = []
-        for row, node in zip(log_probs, nodes.tolist(), strict=True):
-            path = self.taxonomy.path(node).tolist()
-            found.append(
-                Prediction(
-                    tuple(self.taxonomy.ids[n] for n in path),
-                    tuple(self.taxonomy.names[n] for n in path),
-                    tuple(row[path].exp().tolist()),
-                )
-            )
+        for table in self.log_prob_blocks(images, np.arange(len(images))):
+            nodes = predict(table, self.taxonomy, rule, threshold, self.full_taxonomy)
+            found += [self._along(row, node) for row, node in zip(table, nodes, strict=True)]
         return found
+
+    def _along(self, log_probs: Tensor, node: int) -> Prediction:
+        path = self.taxonomy.path(int(node)).tolist()
+        return Prediction(
+            tuple(self.taxonomy.ids[n] for n in path),
+            tuple(self.taxonomy.names[n] for n in path),
+            tuple(log_probs[path].exp().tolist()),
+        )
 
     def read_images(self, paths: Sequence[str | Path]) -> NDArray[np.uint8]:
         """Decode image files as the model's data set was decoded."""

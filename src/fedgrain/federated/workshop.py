@@ -33,13 +33,11 @@ from fedgrain.heads import (
     supervise,
     unknown_children,
 )
-from fedgrain.heads.chunks import run_in_chunks
+from fedgrain.heads.chunks import run_in_chunks, samples_at_once
 from fedgrain.metrics import cut_back, hierarchical_scores, numbers_in
 from fedgrain.nets import build_net
 from fedgrain.predict import predict
 from fedgrain.randomness import numpy_generator, torch_generator_from
-
-BLOCK = 2048  # images made into floats at a time
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,7 @@ class Workshop:
         check_pair(model.net, model.head, NetError)
         self.federation, self.model, self.plan = federation, model, plan
         self.device = torch.device(device)
+        self.at_once = samples_at_once(len(federation.taxonomy))
         self.head = build_head(model.head, federation.taxonomy, **model.head_settings)
         self.head = self.head.to(self.device)
         self.supervised = cache(self._supervised)
@@ -158,7 +157,7 @@ class Workshop:
         """Share every label out over the leaves as the global model does (EM's E-step)."""
         self.net.load_state_dict(weights)
         data, supervised, shares = self.whole_data(client), self.supervised(client), []
-        parts = torch.split(data.targets.to(self.device), BLOCK)
+        parts = torch.split(data.targets.to(self.device), self.at_once)
         for images, labels in zip(self._blocks(data.indices), parts, strict=True):
             shares.append(supervised.responsibilities(run_in_chunks(self.net, images), labels))
         return TrainingData(data.source, data.indices, torch.cat(shares).cpu())
@@ -281,8 +280,9 @@ class Workshop:
                 yield client.validation, client.known
 
     def _blocks(self, indices: Indices) -> Iterator[Tensor]:
-        for start in range(0, len(indices), BLOCK):
-            yield self.federation.source.batch(indices[start : start + BLOCK]).to(self.device)
+        for start in range(0, len(indices), self.at_once):
+            block = indices[start : start + self.at_once]
+            yield self.federation.source.batch(block).to(self.device)
 
 
 def _with_labellers(targets: Tensor, part: LabelledPart) -> Tensor:

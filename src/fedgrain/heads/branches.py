@@ -15,13 +15,12 @@ from torch.nn import functional
 from fedgrain.catalogue import HEADS
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import at_least_float32, check_labels, minus_log_share
-from fedgrain.heads.chunks import run_in_chunks
+from fedgrain.heads.chunks import run_in_chunks, samples_at_once
 from fedgrain.heads.cond_softmax import CondSoftmax
 from fedgrain.heads.projection import known_mask
 from fedgrain.taxonomy.tree import BoolArray, Taxonomy
 
 TOGETHER = -1  # target of a sample labelled exactly at the branch: its unknown children together
-_BLOCK = 2048  # samples searched at a time: bounds the memory of the search, not its result
 
 
 def decouple(net: nn.Module, head: CondSoftmax) -> dict[int, nn.Module]:
@@ -184,9 +183,10 @@ class DecoupledModel(nn.Module):
         Probabilities only shrink on the way down, so when the likeliest open node is a leaf, no
         other leaf can be likelier: a sample runs only branches at least as likely as its answer.
         """
+        size = samples_at_once(len(self.taxonomy))
         parts = [
-            self._search(images[start : start + _BLOCK])
-            for start in range(0, max(len(images), 1), _BLOCK)
+            self._search(images[start : start + size])
+            for start in range(0, max(len(images), 1), size)
         ]
         return BestLeaf(*(torch.cat(column) for column in zip(*parts, strict=True)))
 

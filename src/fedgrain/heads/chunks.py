@@ -9,6 +9,16 @@ import torch
 from torch import Tensor, nn
 
 CHUNK = 32  # images a net sees at once in prediction, always
+_SAMPLES = 2048  # most samples worked on at once
+_ENTRIES = 2**22  # most entries of a table [samples, nodes] worked on at once
+
+
+def samples_at_once(nodes: int) -> int:
+    """Return how many samples to work on at once, so that tables of a large tree stay small.
+
+    Whole chunks; a sample's result does not depend on it.
+    """
+    return max(CHUNK, min(_SAMPLES, _ENTRIES // nodes // CHUNK * CHUNK))
 
 
 @contextmanager
