@@ -209,14 +209,16 @@ def test_evaluate_repeats_the_scores_of_the_run(run_folder, capsys) -> None:
     assert main(["evaluate", str(run_folder), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
     result = json.loads((run_folder / "result.json").read_text())
-    assert {name: scores[name] for name in ("hf", "hr", "hp", "accuracy")} == {
-        name: result[name] for name in ("hf", "hr", "hp", "accuracy")
-    }
+    names = ["hf", "hr", "hp", "accuracy", "edge_distance", "lca_depth"]
+    names += [f"{kind}_{name}" for kind in ("micro", "information") for name in ("hr", "hp", "hf")]
+    assert {name: scores[name] for name in names} == {name: result[name] for name in names}
     sure = ["--rule", "threshold", "--threshold", "0.9"]
     assert main(["evaluate", str(run_folder), *sure, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["hp"] > scores["hp"]
     assert main(["evaluate", str(run_folder), "--rule", "expected-hf"]) == 0
-    assert "split test, rule expected-hf" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "split test, rule expected-hf" in printed
+    assert "micro-averaged  HF 0." in printed
     assert main(["evaluate", str(run_folder), "--dataset", "own_parts:only_to_test"]) == 0
     assert "8 images of own_parts:only_to_test, split test" in capsys.readouterr().out
     config = run_folder / "config.toml"
