@@ -5,11 +5,39 @@ from __future__ import annotations
 import importlib
 import inspect
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from fedgrain.errors import FedgrainError
+
+Trust = bool | Collection[str]  # all code, none, or what is named
+OWN = ("dataset", "knowledge", "net", "head", "algorithm")  # settings that may be module:callable
+
+
+def named_code(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings that are code, by name: ``module:callable``."""
+    return {
+        name: value
+        for name in OWN
+        if isinstance(value := settings.get(name), str)
+        and ":" in value
+        and not (name == "knowledge" and value.endswith(".json"))
+    }
+
+
+def check_trust(
+    settings: Mapping[str, Any], where: str | Path, trust: Trust, error: type[FedgrainError]
+) -> None:
+    """Refuse code that a file names unless it is trusted: whoever wrote the file may mean harm."""
+    for name, spec in named_code(settings).items():
+        if trust is True or (trust is not False and spec in trust):
+            continue
+        raise error(
+            f"{where}: its {name} is {spec!r}, code that would run on this machine; if you trust "
+            "whoever wrote the file, add --trust-code (in Python: trust_code=True)"
+        )
 
 
 def load_callable(spec: str, kind: str, error: type[FedgrainError]) -> Callable[..., Any]:

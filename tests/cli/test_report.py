@@ -16,7 +16,7 @@ def folder(tmp_path_factory):
 
 
 def test_report_of_a_run(folder, capsys):
-    assert main(["report", str(folder)]) == 0
+    assert main(["report", "--trust-code", str(folder)]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert out.startswith("On reported_runs:hostile_glyphs at alpha 0.5, flat-softmax/projection")
@@ -26,7 +26,10 @@ def test_report_of_a_run(folder, capsys):
 
 def test_no_images_elsewhere_and_as_json(folder, tmp_path, capsys):
     place = tmp_path / "deep" / "page.html"
-    assert main(["report", str(folder), "--no-images", "--out", str(place), "--json"]) == 0
+    assert (
+        main(["report", "--trust-code", str(folder), "--no-images", "--out", str(place), "--json"])
+        == 0
+    )
     told = json.loads(capsys.readouterr().out)
     assert told["report"] == str(place)
     assert told["notes"] == []
@@ -46,14 +49,14 @@ def test_no_images_elsewhere_and_as_json(folder, tmp_path, capsys):
 def test_a_damaged_run_is_one_sentence(folder, tmp_path, capsys, name, content, words):
     copy = shutil.copytree(folder, tmp_path / "run")
     (copy / name).write_text(content)
-    assert main(["report", str(copy), "--out", str(tmp_path / "page.html")]) == 2
+    assert main(["report", "--trust-code", str(copy), "--out", str(tmp_path / "page.html")]) == 2
     err = capsys.readouterr().err
     assert words in err and err.count("\n") == 1
     assert not (tmp_path / "page.html").exists()
 
 
 def test_a_page_that_cannot_be_written_is_named(folder, tmp_path, capsys):
-    assert main(["report", str(folder), "--no-images", "--out", str(tmp_path)]) == 2
+    assert main(["report", "--trust-code", str(folder), "--no-images", "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith(f"fedgrain: error: {tmp_path}: ")
 
 
@@ -71,12 +74,12 @@ def test_images_that_stayed_at_their_sites_are_not_asked_for(folder, tmp_path, c
     told = (copy / "config.toml").read_text("utf-8")
     told = told.replace("reported_runs:hostile_glyphs", "folder")
     (copy / "config.toml").write_text(told, "utf-8")
-    assert main(["report", str(copy), "--out", str(tmp_path / "page.html")]) == 0
+    assert main(["report", "--trust-code", str(copy), "--out", str(tmp_path / "page.html")]) == 0
     out = capsys.readouterr().out
     assert "No closer look at the model of run: its images stayed at their sites." in out
     missing = tmp_path / "missing" / "images.csv"  # a manifest alone says where images are
     told = told.replace("# manifest is not set", f'manifest = "{missing}"')
     (copy / "config.toml").write_text(told, "utf-8")
-    assert main(["report", str(copy), "--out", str(tmp_path / "page.html")]) == 0
+    assert main(["report", "--trust-code", str(copy), "--out", str(tmp_path / "page.html")]) == 0
     out = capsys.readouterr().out
     assert f"No closer look at the model of run: {missing.parent}: there is no such folder" in out

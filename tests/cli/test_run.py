@@ -58,7 +58,12 @@ def test_a_finished_run_that_goes_on_is_not_finished_already(run_folder, tmp_pat
 def test_a_config_file_with_flags_on_top(run_folder, tmp_path, capsys) -> None:
     config = run_folder / "config.toml"
     out = tmp_path / "other"
-    assert main(["run", str(config), "--rounds", "1", "--seed", "50", "--out", str(out)]) == 0
+    assert (
+        main(
+            ["run", str(config), "--trust-code", "--rounds", "1", "--seed", "50", "--out", str(out)]
+        )
+        == 0
+    )
     result = json.loads((out / "result.json").read_text())
     assert (result["rounds"], result["seed"], result["config"]["clients"]) == (1, 50, 4)
 
@@ -167,65 +172,86 @@ def test_predict_prints_paths(run_folder, tmp_path, capsys) -> None:
     paths = [str(tmp_path / f"{number}.png") for number in range(3)]
     for number, path in enumerate(paths):
         Image.fromarray(data.images[number]).save(path)
-    assert main(["predict", str(run_folder), *paths]) == 0
+    assert main(["predict", "--trust-code", str(run_folder), *paths]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(": ")[0] for line in lines] == paths
     assert all(" > " in line for line in lines)
 
-    assert main(["predict", str(run_folder), *paths, "--json"]) == 0
+    assert main(["predict", "--trust-code", str(run_folder), *paths, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["predictions"]
     leaves = [data.taxonomy.ids[leaf] for leaf in data.taxonomy.leaves]
     assert all(entry["path"][-1]["id"] in leaves for entry in told)
 
-    assert main(["predict", str(run_folder), *paths, "--json", "--confidence", "0.6"]) == 0
+    assert (
+        main(["predict", "--trust-code", str(run_folder), *paths, "--json", "--confidence", "0.6"])
+        == 0
+    )
     sure = json.loads(capsys.readouterr().out)["predictions"]
     for stopped, whole in zip(sure, told, strict=True):
         assert stopped["path"][-1]["probability"] >= 0.6
         assert len(stopped["path"]) <= len(whole["path"])
-    assert main(["predict", str(run_folder), paths[0], "--confidence", "1.0"]) == 0
-    assert main(["predict", str(run_folder), paths[0], "--confidence", "1.5"]) == 2
+    assert main(["predict", "--trust-code", str(run_folder), paths[0], "--confidence", "1.0"]) == 0
+    assert main(["predict", "--trust-code", str(run_folder), paths[0], "--confidence", "1.5"]) == 2
     capsys.readouterr()
-    assert main(["predict", str(run_folder), *paths, "--json", "--expected-hf"]) == 0
+    assert (
+        main(["predict", "--trust-code", str(run_folder), *paths, "--json", "--expected-hf"]) == 0
+    )
     weighed = json.loads(capsys.readouterr().out)["predictions"]
     assert all(len(entry["path"]) > 1 for entry in weighed)  # the root is worth nothing
     with pytest.raises(SystemExit, match="2"):  # one rule at a time
-        main(["predict", str(run_folder), paths[0], "--expected-hf", "--confidence", "0.5"])
+        main(
+            [
+                "predict",
+                "--trust-code",
+                str(run_folder),
+                paths[0],
+                "--expected-hf",
+                "--confidence",
+                "0.5",
+            ]
+        )
 
 
 def test_predict_with_a_broken_image(run_folder, tmp_path, capsys) -> None:
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nnothing")
     Image.fromarray(few_glyphs().images[0]).save(tmp_path / "good.png")
     paths = [str(tmp_path / "good.png"), str(tmp_path / "broken.png")]
-    assert main(["predict", str(run_folder), *paths]) == 2
+    assert main(["predict", "--trust-code", str(run_folder), *paths]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"fedgrain: error: {paths[1]}: not a readable image")
     assert err.count("\n") == 1
-    assert main(["predict", str(tmp_path), paths[0]]) == 2
+    assert main(["predict", "--trust-code", str(tmp_path), paths[0]]) == 2
     assert "no finished run here" in capsys.readouterr().err
 
 
 def test_evaluate_repeats_the_scores_of_the_run(run_folder, capsys) -> None:
-    assert main(["evaluate", str(run_folder), "--json"]) == 0
+    assert main(["evaluate", "--trust-code", str(run_folder), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
     result = json.loads((run_folder / "result.json").read_text())
     names = ["hf", "hr", "hp", "accuracy", "edge_distance", "lca_depth"]
     names += [f"{kind}_{name}" for kind in ("micro", "information") for name in ("hr", "hp", "hf")]
     assert {name: scores[name] for name in names} == {name: result[name] for name in names}
     sure = ["--rule", "threshold", "--threshold", "0.9"]
-    assert main(["evaluate", str(run_folder), *sure, "--json"]) == 0
+    assert main(["evaluate", "--trust-code", str(run_folder), *sure, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["hp"] > scores["hp"]
-    assert main(["evaluate", str(run_folder), "--rule", "expected-hf"]) == 0
+    assert main(["evaluate", "--trust-code", str(run_folder), "--rule", "expected-hf"]) == 0
     printed = capsys.readouterr().out
     assert "split test, rule expected-hf" in printed
     assert "micro-averaged  HF 0." in printed
-    assert main(["evaluate", str(run_folder), "--dataset", "own_parts:only_to_test"]) == 0
+    assert (
+        main(["evaluate", "--trust-code", str(run_folder), "--dataset", "own_parts:only_to_test"])
+        == 0
+    )
     assert "8 images of own_parts:only_to_test, split test" in capsys.readouterr().out
     config = run_folder / "config.toml"
     kept = config.read_text()
     config.write_text(kept.replace("# image_size is not set", "image_size = 32"))
-    assert main(["evaluate", str(run_folder), "--dataset", "own_parts:only_to_test"]) == 0
+    assert (
+        main(["evaluate", "--trust-code", str(run_folder), "--dataset", "own_parts:only_to_test"])
+        == 0
+    )
     config.write_text(kept)
     capsys.readouterr()
-    assert main(["evaluate", str(run_folder), "--split", "winter"]) == 2
+    assert main(["evaluate", "--trust-code", str(run_folder), "--split", "winter"]) == 2
     assert "no split 'winter'" in capsys.readouterr().err

@@ -39,7 +39,14 @@ def study_file(tmp_path_factory):
 
 
 def start(study_file, out, *options):
-    command = [Path(sys.executable).with_name("fedgrain"), "study", study_file, "--out", out]
+    command = [
+        Path(sys.executable).with_name("fedgrain"),
+        "study",
+        study_file,
+        "--trust-code",
+        "--out",
+        out,
+    ]
     return subprocess.Popen(
         [str(word) for word in [*command, "--jobs", 2, *options]],
         stdout=subprocess.PIPE,

@@ -105,7 +105,7 @@ def test_a_mean_over_rounds_and_shared_out_labels_resume_to_the_same_bits(small,
     run(config, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "cut", [StopsAfterOne()])
-    fedgrain.resume(tmp_path / "cut")
+    fedgrain.resume(tmp_path / "cut", trust_code=True)
     for name in ("best.safetensors", "state.safetensors"):
         whole, cut = (safetensors.torch.load_file(tmp_path / f / name) for f in ("whole", "cut"))
         assert whole.keys() == cut.keys()
@@ -198,12 +198,12 @@ def test_a_damaged_state_is_told(small, tmp_path) -> None:
     (folder / "result.json").unlink()
     (folder / "state.safetensors").write_bytes(b"\x00" * 100)
     with pytest.raises(RunError, match=r"state.safetensors: not a whole .*; remove it to start"):
-        fedgrain.resume(folder)
+        fedgrain.resume(folder, trust_code=True)
     shutil.copy(folder / "best.safetensors", folder / "state.safetensors")
     with pytest.raises(RunError, match=r"not the state of a run of this version .*; remove it to"):
-        fedgrain.resume(folder)
+        fedgrain.resume(folder, trust_code=True)
     (folder / "state.safetensors").unlink()
-    assert fedgrain.resume(folder).rounds == 1
+    assert fedgrain.resume(folder, trust_code=True).rounds == 1
 
 
 def test_a_folder_of_something_else_is_refused(small, tmp_path) -> None:
@@ -212,7 +212,7 @@ def test_a_folder_of_something_else_is_refused(small, tmp_path) -> None:
         fedgrain.run(small(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(RunError, match="no run here"):
-        fedgrain.resume(tmp_path)
+        fedgrain.resume(tmp_path, trust_code=True)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,9 @@ def test_the_users_own_head_net_knowledge_and_data(small, tmp_path) -> None:
     config = small(head="own_parts:OwnHead", knowledge="own_parts:own_knowledge", rounds=1)
     result = fedgrain.run(config, tmp_path / "run")
     images = few_glyphs().images[:5]
-    assert fedgrain.load(tmp_path / "run").predict(images) == result.predict(images)
+    assert fedgrain.load(tmp_path / "run", trust_code=True).predict(images) == result.predict(
+        images
+    )
 
 
 def test_a_batch_norm_net_learns_end_to_end(small) -> None:
@@ -346,7 +348,7 @@ def test_a_full_disk(small, small_disk, tmp_path, capsys, states) -> None:
     undisturbed = run(small(), tmp_path / "undisturbed").folder
     kilobytes = round(states * (undisturbed / "state.safetensors").stat().st_size / 1024) + 16
     disk = small_disk(f"{kilobytes}k")
-    command = ["run", str(undisturbed / "config.toml"), "--out", str(disk / "run")]
+    command = ["run", str(undisturbed / "config.toml"), "--trust-code", "--out", str(disk / "run")]
     assert main(command) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -170,7 +170,7 @@ def test_a_tracker_that_cannot_start_is_one_sentence(small, tmp_path, monkeypatc
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.setenv("WANDB_SILENT", "true")
     (tmp_path / "config.toml").write_text(small().toml())
-    given = [str(tmp_path / "config.toml"), "--workers", "1"]
+    given = [str(tmp_path / "config.toml"), "--trust-code", "--workers", "1"]
     assert main(["run", *given, "--out", str(tmp_path / "run"), "--track", "wandb"]) == 2
     assert "wandb does not start: No API key configured" in capsys.readouterr().err
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere://x")

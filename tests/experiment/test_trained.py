@@ -26,7 +26,7 @@ def test_a_copied_folder_predicts_the_same(result, python, tmp_path) -> None:
     script = (
         "import sys, json, os, numpy, fedgrain\n"
         "import own_parts; del own_parts.few_glyphs\n"
-        "found = fedgrain.load(sys.argv[1]).predict(numpy.load(sys.argv[2]))\n"
+        "found = fedgrain.load(sys.argv[1], trust_code=True).predict(numpy.load(sys.argv[2]))\n"
         "print(json.dumps([[f.ids, f.names, f.probabilities] for f in found]))\n"
     )
     done = python(script, tmp_path / "copy", tmp_path / "images.npy", FEDGRAIN_DATA="/nowhere")
@@ -51,7 +51,7 @@ def test_paths_and_probabilities(result) -> None:
 
 
 def test_evaluation_repeats_the_result(result) -> None:
-    scores = evaluate(fedgrain.load(result.folder), few_glyphs())
+    scores = evaluate(fedgrain.load(result.folder, trust_code=True), few_glyphs())
     compared = ("edge_distance", "lca_depth", "information_hf", "information_hr", "information_hp")
     micro = ("micro_hf", "micro_hr", "micro_hp")
     for name in ("hf", "hr", "hp", "accuracy", "samples", *compared, *micro):
@@ -100,7 +100,7 @@ def test_damaged_folders(result, tmp_path, name, content, words) -> None:
         content = json.dumps({**json.loads(place.read_text()), content[0]: content[1]})
     place.unlink() if content is None else place.write_text(content)
     with pytest.raises(RunError, match=words) as caught:
-        fedgrain.load(tmp_path / "copy")
+        fedgrain.load(tmp_path / "copy", trust_code=True)
     assert str(place.parent) in str(caught.value)
 
 
@@ -109,7 +109,7 @@ def test_weights_of_another_net_are_refused(result, small, tmp_path) -> None:
     other = fedgrain.run(small(head="flat-softmax", rounds=1), tmp_path / "other")
     shutil.copy(other.folder / "best.safetensors", tmp_path / "copy")
     with pytest.raises(RunError, match="do not fit the net"):
-        fedgrain.load(tmp_path / "copy")
+        fedgrain.load(tmp_path / "copy", trust_code=True)
 
 
 def test_the_margin_is_a_setting_of_the_run_and_kept_with_the_model(small, tmp_path) -> None:
@@ -118,11 +118,11 @@ def test_the_margin_is_a_setting_of_the_run_and_kept_with_the_model(small, tmp_p
     other = fedgrain.run(config, tmp_path / "other")
     weights = [(run.folder / "best.safetensors").read_bytes() for run in (plain, other)]
     assert weights[0] != weights[1]
-    loaded = fedgrain.load(tmp_path / "other").head
+    loaded = fedgrain.load(tmp_path / "other", trust_code=True).head
     assert (loaded.margin_type, loaded.margin_size) == ("edge-distance", 0.5)
-    loaded = fedgrain.load(tmp_path / "plain").head
+    loaded = fedgrain.load(tmp_path / "plain", trust_code=True).head
     assert (loaded.margin_type, loaded.margin_size) == ("incorrect", 5.0)
     about = json.loads((plain.folder / "model.json").read_text())
     del about["head_settings"]  # as an older version wrote it
     (plain.folder / "model.json").write_text(json.dumps(about))
-    assert fedgrain.load(plain.folder).head.margin_size == 5.0
+    assert fedgrain.load(plain.folder, trust_code=True).head.margin_size == 5.0

@@ -63,12 +63,12 @@ class Reading(HTMLParser):
 
 @pytest.fixture(scope="module")
 def run_text(trained):
-    return write_report(trained).read_text("utf-8")
+    return write_report(trained, trust_code=True).read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
 def study_text(study_folder):
-    return write_report(study_folder).read_text("utf-8")
+    return write_report(study_folder, trust_code=True).read_text("utf-8")
 
 
 @pytest.mark.parametrize("which", ["run_text", "study_text"])
@@ -131,7 +131,9 @@ def test_lines_over_alpha_go_from_left_to_right(tmp_path):
     """Whatever the order of the study's alphas."""
     scores = {("flat-softmax/paper", alpha): [0.5, 0.6, 0.7] for alpha in (0.9, 0.0, 0.6)}
     hand_made_study.write_study(tmp_path, scores)
-    (trace,) = Reading(render(page_of(tmp_path, images=False))).figures["over-alpha-1"]["data"]
+    (trace,) = Reading(render(page_of(tmp_path, images=False, trust_code=True))).figures[
+        "over-alpha-1"
+    ]["data"]
     assert trace["x"] == [0.0, 0.6, 0.9]
 
 
@@ -145,7 +147,7 @@ def test_a_legend_has_room_for_all_its_names():
 
 
 def test_accuracy_of_the_root_and_the_classes(trained):
-    page = page_of(trained, images=True)
+    page = page_of(trained, images=True, trust_code=True)
     result = read_json(trained / "result.json")
     colours = page.close.sunburst["colourings"][0]["colors"]
     assert colours[0] == 1.0  # everything lies under the root
@@ -158,7 +160,10 @@ def test_accuracy_of_the_root_and_the_classes(trained):
 
 
 def test_sentence_of_a_run_is_made_from_its_numbers(trained):
-    page, result = page_of(trained, images=False), read_json(trained / "result.json")
+    page, result = (
+        page_of(trained, images=False, trust_code=True),
+        read_json(trained / "result.json"),
+    )
     assert f"HF of {result['hf']:.3f} on the test images" in page.sentence
     assert f"{100 * result['accuracy']:.0f}% of them" in page.sentence
     assert "its weakest branch is" in page.sentence
@@ -179,7 +184,7 @@ def test_images_only_where_wanted(trained, run_text, tmp_path):
     pictures = [image["src"] for image in Reading(run_text).images]
     assert 0 < len(pictures) <= 20
     assert all(picture.startswith("data:image/png;base64,") for picture in pictures)
-    out = write_report(trained, images=False, out=tmp_path / "bare.html")
+    out = write_report(trained, trust_code=True, images=False, out=tmp_path / "bare.html")
     text = out.read_text("utf-8")
     page = Reading(text)
     assert page.images == []
@@ -231,14 +236,16 @@ def test_two_classes_of_one_name_stay_two():
 
 
 def test_knowledge_of_the_run_is_shown(trained):
-    view = next(b for b in page_of(trained, images=False).blocks if b.key == "knowledge").views[0]
+    view = next(
+        b for b in page_of(trained, images=False, trust_code=True).blocks if b.key == "knowledge"
+    ).views[0]
     shares = [row[2].key for row in view.sheet.rows]
     assert shares == [0.5] * 4  # alpha 0.5: every client knows half of the classes
 
 
 def test_300_runs_stay_small_and_quick(large_study_folder, study_text):
     began = time.perf_counter()
-    text = write_report(large_study_folder).read_text("utf-8")
+    text = write_report(large_study_folder, trust_code=True).read_text("utf-8")
     took = time.perf_counter() - began
     assert len(list((large_study_folder / "runs").iterdir())) == 300
     assert len(text) - len(study_text) < 1_000_000
@@ -256,7 +263,7 @@ def test_thinned_keeps_first_and_last():
 
 def test_without_models_or_images_the_rest_is_there(tmp_path):
     hand_made_study.write_study(tmp_path)
-    page = page_of(tmp_path, images=True)
+    page = page_of(tmp_path, images=True, trust_code=True)
     assert page.close is None
     assert "not a model of this version of fedgrain" in page.notes[0]
     assert [block.key for block in page.blocks] == ["over-alpha", "training"]
@@ -269,7 +276,7 @@ def test_unfinished_study_says_so(study_folder, tmp_path):
     for place in (folder / "runs").iterdir():
         if place.name.endswith("seed49"):
             (place / "result.json").unlink()
-    page = page_of(folder, images=False)
+    page = page_of(folder, images=False, trust_code=True)
     assert page.notes == ("4 cells of the grid have no result yet.",)
     status = [row[-1].text for row in page.settings[0].rows]
     assert sorted(set(status)) == ["finished", "open"]

@@ -21,6 +21,16 @@ def add_track(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Add ``--trust-code``: what a file names may be run."""
+    parser.add_argument(
+        "--trust-code",
+        action="store_true",
+        help="run code (module:callable) that a file in the folder or the config names; only if "
+        "you trust whoever wrote it",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``: one JSON object on standard output."""
     parser.add_argument(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import stages
-from fedgrain.cli.arguments import add_json, print_json
+from fedgrain.cli.arguments import add_json, add_trust, print_json
 
 
 def add_to(commands: Any) -> None:
@@ -36,6 +36,7 @@ def _add_init(parts: Any) -> None:
         "--taxonomy", type=Path, metavar="CSV", help="the tree all sites label by: parent,child"
     )
     parser.add_argument("--config", type=Path, metavar="TOML", help="settings as of fedgrain run")
+    add_trust(parser)
     parser.add_argument(
         "--site", action="append", default=[], metavar="NAME", dest="sites", help="once per site"
     )
@@ -106,6 +107,7 @@ def _add_check(parts: Any) -> None:
     parser.add_argument(
         "--allow-links", action="store_true", help="follow links to images out of its folder"
     )
+    add_trust(parser)
     parser.add_argument("--site", default="site", metavar="NAME", help="the site's name")
     parser.add_argument("--knowledge", metavar="JSON", help="what the site knows, if not inferred")
     parser.add_argument("--count-rounding", type=int, default=1, metavar="N", help="as the app's")
@@ -135,6 +137,7 @@ def check(args: argparse.Namespace) -> None:
         args.knowledge,
         args.count_rounding,
         allow_links=args.allow_links,
+        trust_code=args.trust_code,
     )
     if args.server is not None:
         findings += check_server(Server(args.server, args.certificate, args.key))
@@ -167,14 +170,19 @@ def _print_findings(findings: list[Any], counted: dict[str, Any]) -> None:
 
 def init(args: argparse.Namespace) -> None:
     """Write the folder and say what is next."""
+    from fedgrain.errors import ConfigError
     from fedgrain.experiment.config import Config, read_config
+    from fedgrain.plugins import check_trust
 
     _need_flower()
     from fedgrain.federated.flower.deployment import Deployment, write_deployment
     from fedgrain.federated.flower.privacy import Privacy
 
     given: dict[str, Any] = {"dataset": "folder"} if args.taxonomy is not None else {}
-    config = Config(**given) if args.config is None else read_config(args.config, on_top=given)
+    config = Config(**given)
+    if args.config is not None:
+        config = read_config(args.config, on_top=given)
+        check_trust(config.settings(), args.config, args.trust_code, ConfigError)
     privacy = Privacy.given(args.dp_noise_multiplier, args.dp_clip, args.dp_delta)
     wanted = Deployment(
         args.folder,

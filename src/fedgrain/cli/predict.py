@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import RULES, dataset
-from fedgrain.cli.arguments import add_json, print_json
+from fedgrain.cli.arguments import add_json, add_trust, print_json
 
 
 def add_to(commands: Any) -> None:
@@ -31,6 +31,7 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="stop where the expected HF is highest: weighs being right against being specific",
     )
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_predict)
 
@@ -52,6 +53,7 @@ def add_to(commands: Any) -> None:
         "P > 0.5 or P >= --threshold, or the one with the highest expected HF",
     )
     parser.add_argument("--threshold", type=float, metavar="P", help="of the rule threshold")
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_evaluate)
 
@@ -60,7 +62,7 @@ def run_predict(args: argparse.Namespace) -> None:
     """Print a path per image."""
     from fedgrain.experiment.trained import load
 
-    model = load(args.folder)
+    model = load(args.folder, trust_code=args.trust_code)
     rule: dict[str, Any] = {"rule": "expected-hf" if args.expected_hf else "leaf"}
     if args.confidence is not None:
         rule = {"rule": "threshold", "threshold": args.confidence}
@@ -90,18 +92,23 @@ def run_evaluate(args: argparse.Namespace) -> None:
     """Print the scores."""
     from dataclasses import replace
 
+    from fedgrain.errors import RunError
     from fedgrain.experiment.config import PLACES, read_config
     from fedgrain.experiment.evaluate import evaluate
     from fedgrain.experiment.prepare import load_images
     from fedgrain.experiment.run import one_thread
     from fedgrain.experiment.trained import load
+    from fedgrain.plugins import check_trust
 
-    model = load(args.folder)
+    model = load(args.folder, trust_code=args.trust_code)
     config = read_config(args.folder / "config.toml")
     if args.dataset:
         reading = ("image_size", "images_per_class", "sample_seed", "max_unreadable")
         others: dict[str, Any] = dict.fromkeys((*PLACES, *reading))  # of its own data set
         config = replace(config, dataset=args.dataset, **others)
+    else:
+        named = {"dataset": config.dataset}
+        check_trust(named, args.folder / "config.toml", args.trust_code, RunError)
     if args.data_root:
         config = replace(config, data_root=args.data_root)
     if dataset(config.dataset).resizable and config.image_size is None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fedgrain.cli.arguments import add_json, print_json
+from fedgrain.cli.arguments import add_json, add_trust, print_json
 
 
 def add_to(commands: Any) -> None:
@@ -29,6 +29,7 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="leave out the example images, for reports that will be committed or published",
     )
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
     from fedgrain.files import write_text
     from fedgrain.report.html import page_of, render
 
-    page = page_of(args.folder, images=not args.no_images)
+    page = page_of(args.folder, images=not args.no_images, trust_code=args.trust_code)
     path = args.out or args.folder / "report.html"
     write_text(path, render(page))
     if args.json:

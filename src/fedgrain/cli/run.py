@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import algorithm
-from fedgrain.cli.arguments import add_json, add_track, print_json
+from fedgrain.cli.arguments import add_json, add_track, add_trust, print_json
+from fedgrain.errors import ConfigError
 from fedgrain.experiment.config import Config, read_config
+from fedgrain.plugins import check_trust
 
 KINDS = {"int": int, "float": float, "str": str}
 
@@ -45,6 +47,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--device", default="auto", metavar="NAME", help="cpu, cuda or auto (default: auto)"
     )
+    add_trust(parser)
     add_track(parser)
     add_json(parser)
     for setting in fields(Config):
@@ -64,11 +67,17 @@ def add_to(commands: Any) -> None:
 
 
 def config_of(args: argparse.Namespace) -> Config:
-    """Return the config file's settings with the options on top."""
+    """Return the config file's settings with the options on top.
+
+    Code that is typed is trusted; code that the file names only where the user says so.
+    """
     given = {s.name: getattr(args, s.name) for s in fields(Config) if s.name in vars(args)}
     if args.config_file is None:
         return Config(**given)
-    return read_config(args.config_file, on_top=given)
+    config = read_config(args.config_file, on_top=given)
+    named = {name: value for name, value in config.settings().items() if name not in given}
+    check_trust(named, args.config_file, args.trust_code, ConfigError)
+    return config
 
 
 def default_folder(config: Config) -> Path:
@@ -100,7 +109,7 @@ def run(args: argparse.Namespace) -> None:
         result = run_experiment(config, folder, callbacks, workers=args.workers, device=args.device)
     except KeyboardInterrupt:
         progress.close()
-        print(f"\n{how_to_go_on(folder)}", file=sys.stderr)
+        print(f"\n{how_to_go_on(folder, config)}", file=sys.stderr)
         raise
     finally:
         progress.close()
@@ -126,11 +135,12 @@ def run(args: argparse.Namespace) -> None:
     print(f"everything is in {folder}")
 
 
-def how_to_go_on(folder: Path) -> str:
+def how_to_go_on(folder: Path, config: Config) -> str:
     """Return what to tell a user who stopped the run."""
     if not (folder / "config.toml").exists():
         return "stopped before the first round; nothing was kept"
-    command = shlex.join(["fedgrain", "run", str(folder / "config.toml"), "--out", str(folder)])
+    words = ["fedgrain", "run", str(folder / "config.toml"), "--out", str(folder)]
+    command = shlex.join(words + ["--trust-code"] * bool(config.code()))
     return f"stopped; go on from the last whole round with: {command}"
 
 

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.cli.arguments import add_json, add_track, print_json
+from fedgrain.cli.arguments import add_json, add_track, add_trust, print_json
 
 if TYPE_CHECKING:
     from fedgrain.experiment.results import Results
     from fedgrain.experiment.study import Study
+    from fedgrain.plugins import Trust
 
 MOST_SEEDS = 10_000  # in one range
 
@@ -73,6 +74,7 @@ def add_to(commands: Any) -> None:
         "may be repeated, the first comes first",
     )
     parser.add_argument("--dry-run", action="store_true", help="list the runs of the grid and stop")
+    add_trust(parser)
     add_track(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -129,7 +131,25 @@ def study_of(args: argparse.Namespace) -> Study:
     given["search_settings"] = {
         **study.search_settings, **_settings("--search-set", args.search_settings)
     }  # fmt: skip
-    return replace(study, settings=settings, **given)
+    study = replace(study, settings=settings, **given)
+    if is_file:
+        _check_code(study, args)
+    return study
+
+
+def _check_code(study: Study, args: argparse.Namespace) -> None:
+    """Refuse code that the file names and the user has neither typed nor trusted."""
+    from fedgrain.errors import StudyError
+    from fedgrain.experiment.methods import parse_method
+    from fedgrain.plugins import check_trust
+
+    methods = [parse_method(name) for name in args.methods or ()]
+    typed = {*(args.datasets or ()), *(method.head for method in methods)}
+    options = [*args.settings, *args.search_settings]
+    for settings in (*(method.own for method in methods), _settings("--set", options)):
+        typed |= {value for value in settings.values() if isinstance(value, str)}
+    for config in study.of_first_seed():
+        check_trust(config.settings(), args.study, args.trust_code or typed, StudyError)
 
 
 def _settings(option: str, texts: list[str]) -> dict[str, Any]:
@@ -177,13 +197,13 @@ def run(args: argparse.Namespace) -> None:
     except KeyboardInterrupt:
         bar.close()
         print(
-            f"\nstopped; go on from the last whole rounds with: {_again(args, folder)}",
+            f"\nstopped; go on from the last whole rounds with: {_again(args, folder, study)}",
             file=sys.stderr,
         )
         raise
     finally:
         bar.close()
-    _report(folder, args.json)
+    _report(folder, args.json, args.trust_code or study.code())
     if outcome.failures:
         for name, problem in outcome.failures.items():
             print(f"fedgrain: failed: {name}: {problem}", file=sys.stderr)
@@ -191,7 +211,7 @@ def run(args: argparse.Namespace) -> None:
         sys.exit(1)
 
 
-def _again(args: argparse.Namespace, folder: Path) -> str:
+def _again(args: argparse.Namespace, folder: Path, study: Study) -> str:
     """Return the command that goes on with what this one was asked to do."""
     from fedgrain.arithmetic import VARIABLE
 
@@ -203,7 +223,7 @@ def _again(args: argparse.Namespace, folder: Path) -> str:
     for option in ("jobs", "dask", "track"):
         value = getattr(args, option)
         words += [] if value is None else [f"--{option}", str(value)]
-    return shlex.join(words)
+    return shlex.join(words + ["--trust-code"] * bool(study.code()))
 
 
 def _list(study: Study, only: list[str], as_json: bool) -> None:
@@ -216,7 +236,7 @@ def _list(study: Study, only: list[str], as_json: bool) -> None:
         print("\n".join(names))
 
 
-def _report(folder: Path, as_json: bool) -> None:
+def _report(folder: Path, as_json: bool, trust: Trust) -> None:
     """Write and print what the finished runs give."""
     import json
 
@@ -230,7 +250,7 @@ def _report(folder: Path, as_json: bool) -> None:
     tables = score_tables(results)
     for form, name in (("text", "table.txt"), ("json", "table.json"), ("csv", "table.csv")):
         write_text(folder / name, format_tables(tables, form))
-    pictures = draw(folder, results)
+    pictures = draw(folder, results, trust)
     if as_json:
         content = json.loads(format_tables(tables, "json"))
         shown: dict[str, Any] = {
@@ -251,7 +271,7 @@ def _report(folder: Path, as_json: bool) -> None:
             print(f"figure: {path}")
 
 
-def draw(folder: Path, results: Results) -> list[Path]:
+def draw(folder: Path, results: Results, trust: Trust) -> list[Path]:
     """Draw every figure; the operating curve, which tests every model again, at the end alone.
 
     It is left out without the images at hand.
@@ -263,7 +283,7 @@ def draw(folder: Path, results: Results) -> list[Path]:
     if results.missing:
         return pictures
     try:
-        pictures += draw_operating_curves(folder, results)
+        pictures += draw_operating_curves(folder, results, trust_code=trust)
     except FedgrainError as error:
         print(f"no operating curve: {error}", file=sys.stderr)
     return pictures

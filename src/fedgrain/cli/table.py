@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import TABLE_FORMATS
+from fedgrain.cli.arguments import add_trust
 from fedgrain.cli.study import draw
 
 
@@ -42,6 +43,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--figures", action="store_true", help="draw the figures again, into DIR/figures"
     )
+    add_trust(parser)
     parser.set_defaults(run=run)
 
 
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
         tables.append(hierarchy_table(args.folder, results))
     print(format_tables(tables, args.format), end="")
     if args.figures:
-        for path in draw(args.folder, results):
+        for path in draw(args.folder, results, args.trust_code):
             print(f"wrote {path}", file=sys.stderr)
     for left in results.left():
         print(left, file=sys.stderr)

@@ -27,6 +27,7 @@ from fedgrain.catalogue import (
 )
 from fedgrain.errors import ConfigError
 from fedgrain.files import read_text
+from fedgrain.plugins import named_code
 
 # where files lie, and how they are reached; what is in them decides
 PLACES = ("data_root", "manifest", "taxonomy", "allow_links")
@@ -218,6 +219,10 @@ class Config:
     def settings(self) -> dict[str, Any]:
         """Return every setting by name."""
         return asdict(self)
+
+    def code(self) -> frozenset[str]:
+        """Return what of it is the user's own code, named ``module:callable``."""
+        return frozenset(named_code(self.settings()).values())
 
     def toml(self) -> str:
         """Return the settings as TOML; what is unset is a comment."""

@@ -11,13 +11,16 @@ from fedgrain.experiment.prepare import load_images
 from fedgrain.experiment.run import one_thread
 from fedgrain.experiment.trained import load
 from fedgrain.metrics import numbers_in
+from fedgrain.plugins import Trust, check_trust
 from fedgrain.predict import OperatingCurve, operating_curve
 
 
-def curve_of_run(folder: str | Path) -> OperatingCurve:
+def curve_of_run(folder: str | Path, *, trust_code: Trust = False) -> OperatingCurve:
     """Let the run's model predict its test images, and score every threshold."""
-    model = load(folder)
-    data = load_images(read_config(RunFolder(folder).config).complete())
+    model, place = load(folder, trust_code=trust_code), RunFolder(folder)
+    config = read_config(place.config).complete()
+    check_trust(config.settings(), place.config, trust_code, RunError)
+    data = load_images(config)
     if not data.split_counts.get("test"):
         raise RunError(f"{folder}: the data set of the run has no test images")
     chosen = data.split_indices("test")

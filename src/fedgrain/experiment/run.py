@@ -34,6 +34,7 @@ from fedgrain.federated.local_engine import LocalEngine
 from fedgrain.federated.plan import joining
 from fedgrain.federated.sharing import shared
 from fedgrain.heads import build_head
+from fedgrain.plugins import Trust, check_trust
 
 
 class Callback:
@@ -76,13 +77,13 @@ def run(
         if place:
             place.check(config)
             if place.finished(config) and place.same_places(config):
-                return Result(place.read_result(), load(place.path), place.path)
+                return _stored(place, config)
         prepared = prepare(config)
         fingerprint = prepared.data.fingerprint
         if place:
             place.check_data(fingerprint)
             if place.finished(config):
-                return Result(place.read_result(), load(place.path), place.path)
+                return _stored(place, config)
             if place.result.exists() and place.state.exists():
                 load_progress(place.state)  # a damaged one is told before the result is given up
         processes, device = number_of_workers(workers, prepared), device_named(device)
@@ -113,12 +114,23 @@ def resume(
     *,
     workers: int | str = "auto",
     device: str = "auto",
+    trust_code: Trust = False,
 ) -> Result:
-    """Go on with the run in a folder."""
+    """Go on with the run in a folder.
+
+    If its config names code, ``module:callable``, it is refused unless ``trust_code`` is set.
+    """
     place = RunFolder(folder)
     if not place.config.exists():
         raise RunError(f"{folder}: no run here (there is no {place.config.name})")
-    return run(read_config(place.config), folder, callbacks, workers=workers, device=device)
+    config = read_config(place.config)
+    check_trust(config.settings(), place.config, trust_code, RunError)
+    return run(config, folder, callbacks, workers=workers, device=device)
+
+
+def _stored(place: RunFolder, config: Config) -> Result:
+    """Return what a finished run left; of code, what the config names is trusted."""
+    return Result(place.read_result(), load(place.path, trust_code=config.code()), place.path)
 
 
 @contextmanager

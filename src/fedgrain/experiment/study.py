@@ -65,14 +65,25 @@ class Study:
                 raise StudyError(f"setting {name} is decided by the grid of a study; not in it")
         if self.zero_shot and self.alphas != (0.0,):
             raise StudyError("zero-shot is without skew: set alphas to 0")
+        self.of_first_seed()  # refuse bad ones before any run
+
+    def of_first_seed(self) -> list[Config]:
+        """Return the configs of the grid and of the search at one seed: the rest are like them."""
+        found = []
         for dataset, method, alpha in product(self.datasets, self.methods, self.alphas):
-            self.configs(dataset, method, alpha, self.seeds[0])  # refuse bad ones before any run
+            found += self.configs(dataset, method, alpha, self.seeds[0])
         if self.search:
             seed = self.search_seeds[0]
+            compared = {parse_method(method).searched_as for method in self.methods}
             for dataset, searched in product(self.datasets, sorted(compared)):
                 setting = rate_setting(searched)
                 for value in self.tried(setting):
-                    self.search_config(dataset, searched, seed, setting, value, {})
+                    found.append(self.search_config(dataset, searched, seed, setting, value, {}))
+        return found
+
+    def code(self) -> frozenset[str]:
+        """Return what of it is the user's own code, named ``module:callable``."""
+        return frozenset().union(*(config.code() for config in self.of_first_seed()))
 
     def configs(
         self,

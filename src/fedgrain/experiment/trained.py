@@ -22,6 +22,7 @@ from fedgrain.federated.averaging import State
 from fedgrain.heads import DecoupledModel, Head, build_head, decouple
 from fedgrain.heads.chunks import samples_at_once
 from fedgrain.nets import build_net
+from fedgrain.plugins import Trust, check_trust
 from fedgrain.predict import node_log_probs, predict
 from fedgrain.taxonomy import Taxonomy, from_json, to_json
 
@@ -140,14 +141,19 @@ class TrainedModel:
         write_json(folder.model, content)
 
 
-def load(path: str | Path) -> TrainedModel:
-    """Load the model of a finished run; the folder may have come from another machine."""
+def load(path: str | Path, *, trust_code: Trust = False) -> TrainedModel:
+    """Load the model of a finished run; the folder may have come from another machine.
+
+    A net or head of its own is code, ``module:callable``, which is imported and run: it is refused
+    unless ``trust_code`` is set, or holds its name.
+    """
     folder = RunFolder(path)
     if not folder.model.exists():
         raise RunError(f"{path}: no finished run here (there is no {folder.model.name})")
     about = read_json(folder.model)
     if about.get("format") != FORMAT:
         raise RunError(f"{folder.model}: not a model of this version of fedgrain")
+    check_trust({n: about.get(n) for n in ("net", "head")}, folder.model, trust_code, RunError)
     try:
         return _built(folder, about)
     except FedgrainError:

@@ -15,6 +15,7 @@ from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.methods import parse_method
 from fedgrain.experiment.results import Results, run_folders
 from fedgrain.experiment.study import safe_name
+from fedgrain.plugins import Trust
 from fedgrain.report.pictures import new_figure, plain_axes, write_picture
 
 # Okabe and Ito's palette, told apart by every common kind of colour vision; markers say it again.
@@ -139,7 +140,9 @@ def draw_depths(folder: str | Path, results: Results, dataset: str, path_stem: P
     return _with_legend(figure, panels, path_stem)
 
 
-def draw_operating_curves(folder: str | Path, results: Results) -> list[Path]:
+def draw_operating_curves(
+    folder: str | Path, results: Results, *, trust_code: Trust = False
+) -> list[Path]:
     """Draw HP over HR as the threshold falls, at the largest alpha, per data set.
 
     For the first finished run of each method: its model predicts the test images again, so this
@@ -155,7 +158,7 @@ def draw_operating_curves(folder: str | Path, results: Results) -> list[Path]:
             places = _finished(folder, results, dataset, method, alpha)
             if not places:
                 continue
-            curve, look = curve_of_run(places[0].path), style_of(number)
+            curve, look = curve_of_run(places[0].path, trust_code=trust_code), style_of(number)
             axes.plot(curve.hr, curve.hp, label=method, **{**look, "marker": None})
             hr, hp, _ = curve.at(0.5)
             axes.plot([hr], [hp], **{**look, "linestyle": ""})

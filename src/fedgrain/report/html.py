@@ -18,28 +18,38 @@ from plotly.offline import get_plotlyjs
 from fedgrain import __version__
 from fedgrain.errors import ReportError
 from fedgrain.files import write_text
+from fedgrain.plugins import Trust
 from fedgrain.report.page import Page
 
 NAME = "report.html"
 
 
-def write_report(folder: str | Path, *, images: bool = True, out: str | Path | None = None) -> Path:
-    """Write the report of a run or a study into its folder, or elsewhere, and return its path."""
-    text = render(page_of(Path(folder), images=images))
+def write_report(
+    folder: str | Path,
+    *,
+    images: bool = True,
+    out: str | Path | None = None,
+    trust_code: Trust = False,
+) -> Path:
+    """Write the report of a run or a study into its folder, or elsewhere, and return its path.
+
+    A model that names code of its own is looked at closely only if ``trust_code`` is set.
+    """
+    text = render(page_of(Path(folder), images=images, trust_code=trust_code))
     path = Path(folder) / NAME if out is None else Path(out)
     write_text(path, text)
     return path
 
 
-def page_of(folder: Path, *, images: bool) -> Page:
+def page_of(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
     """Gather what the report shows."""
     from fedgrain.report.run_page import run_page
     from fedgrain.report.study_page import study_page
 
     if (folder / "study.toml").exists():
-        return study_page(folder, images=images)
+        return study_page(folder, images=images, trust_code=trust_code)
     if (folder / "config.toml").exists():
-        return run_page(folder, images=images)
+        return run_page(folder, images=images, trust_code=trust_code)
     raise ReportError(
         f"{folder}: neither a run nor a study (there is no config.toml and no study.toml); "
         "give the folder that fedgrain run or fedgrain study wrote"

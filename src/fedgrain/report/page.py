@@ -11,6 +11,7 @@ from fedgrain.experiment.config import Config, read_config
 from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.prepare import load_images
 from fedgrain.experiment.trained import load
+from fedgrain.plugins import Trust, check_trust
 from fedgrain.report.inspection import Inspection, Sites, inspect, sites_of, worst
 from fedgrain.report.plots import Figure, curves, knowledge_map, sunburst, thinned
 from fedgrain.report.sheets import Entry, Sheet, percent, setting, sheet
@@ -89,13 +90,20 @@ class Look:
 
 
 def look_closely(
-    place: RunFolder, name: str, others: Mapping[str, Config], *, images: bool
+    place: RunFolder,
+    name: str,
+    others: Mapping[str, Config],
+    *,
+    images: bool,
+    trust_code: Trust = False,
 ) -> Look:
     """Inspect one run, and what clients know in it or, at several alphas, in ``others`` by name."""
     look = Look()
     try:
-        model = load(place.path)
+        model = load(place.path, trust_code=trust_code)
         config = read_config(place.config).complete()
+        for used in (config, *others.values()):
+            check_trust(used.settings(), place.config, trust_code, ReportError)
         here = config.data_root or config.manifest
         if config.dataset == "folder" and here is None:  # trained across real sites
             raise ReportError("its images stayed at their sites")

@@ -14,6 +14,7 @@ from fedgrain.experiment.config import Config, read_config
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.methods import method_name
 from fedgrain.files import read_text
+from fedgrain.plugins import Trust
 from fedgrain.report.inspection import Inspection, worst
 from fedgrain.report.page import (
     Block,
@@ -26,7 +27,7 @@ from fedgrain.report.page import (
 from fedgrain.report.sheets import Sheet, percent, sheet
 
 
-def run_page(folder: Path, *, images: bool) -> Page:
+def run_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
     """Gather the report of a finished run."""
     place = RunFolder(folder)
     if not place.result.exists():
@@ -36,7 +37,8 @@ def run_page(folder: Path, *, images: bool) -> Page:
         )
     config, result = read_config(place.config).complete(), place.read_result()
     name = place.path.resolve().name
-    look = look_closely(place, name, {knowledge_name(config): config}, images=images)
+    clients = {knowledge_name(config): config}
+    look = look_closely(place, name, clients, images=images, trust_code=trust_code)
     blocks = [training_block(place)]
     if look.knowledge:
         blocks.append(knowledge_block(look.knowledge))

@@ -20,6 +20,7 @@ from fedgrain.experiment.study import PlannedRun, cell_runs, plan_runs
 from fedgrain.experiment.summary import sentence
 from fedgrain.experiment.tables import score_tables
 from fedgrain.files import read_text
+from fedgrain.plugins import Trust
 from fedgrain.report.page import (
     Block,
     Look,
@@ -35,7 +36,7 @@ from fedgrain.report.run_page import knowledge_block
 from fedgrain.report.sheets import Sheet, setting, sheet, sheet_of
 
 
-def study_page(folder: Path, *, images: bool) -> Page:
+def study_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
     """Gather the report of a study, finished or not."""
     results, place = collect(folder), StudyFolder(folder)
     rates = place.rates()
@@ -45,7 +46,7 @@ def study_page(folder: Path, *, images: bool) -> Page:
         for run in planned
         if (found := RunFolder(place.runs / run.name)).result.exists()
     }
-    look, looked_at = _closest(results, place, rates, images)
+    look, looked_at = _closest(results, place, rates, images, trust_code)
     blocks = [_over_alpha_block(results), _training_block(results, place, rates)]
     if look.knowledge:
         blocks.append(knowledge_block(look.knowledge))
@@ -78,7 +79,7 @@ def _cell(
 
 
 def _closest(
-    results: Results, place: StudyFolder, rates: Rates, images: bool
+    results: Results, place: StudyFolder, rates: Rates, images: bool, trust: Trust
 ) -> tuple[Look, str | None]:
     """Look at the best method where the skew is largest: its first finished run."""
     study, metric = results.study, list(results.metrics)[-1]
@@ -92,7 +93,8 @@ def _closest(
                 if found.model.exists():
                     configs = _knowledge_configs(results, rates, dataset, method)
                     name = found.path.name
-                    return look_closely(found, name, configs, images=images), name
+                    look = look_closely(found, name, configs, images=images, trust_code=trust)
+                    return look, name
     return Look(notes=["No finished run has a model to look at."]), None
 
 

@@ -28,6 +28,7 @@ from fedgrain.experiment.prepare import Prepared
 from fedgrain.federated.flower.app_folder import PACKAGE, App, app_privacy
 from fedgrain.federated.flower.privacy import Privacy
 from fedgrain.federated.flower.site import Site, alone, prepare_site
+from fedgrain.plugins import Trust, check_trust
 
 LEAVES = (
     "the weights of the model after each local training, and their mean loss",
@@ -73,12 +74,14 @@ def check_site(
     rounding: int,
     *,
     allow_links: bool = False,
+    trust_code: Trust = False,
 ) -> tuple[list[Finding], dict[str, Any]]:
     """Check a site's labels and images against the app; also return what was counted."""
     package = app_folder / PACKAGE
     if not package.is_dir():
         raise DeploymentError(f"{app_folder}: no app of fedgrain flower init; give its folder app")
     app = App.read(package)
+    check_trust(app.config.settings(), package / "config.toml", trust_code, DeploymentError)
     if app.taxonomy is None:
         raise DeploymentError(f"{app_folder}: the app is of a benchmark; there are no images")
     try:
