@@ -70,6 +70,14 @@ class Net(nn.Module):
         return misbehave(self.fault, logits)
 
 
+class Broken(Net):
+    """A net with a mistake in its code: no client can train it."""
+
+    def forward(self, batch: Tensor) -> Tensor:
+        logits: Tensor = super().forward(batch)
+        return logits + None if self.training else logits  # type: ignore[operator]
+
+
 def fault_of(batch: Tensor) -> str:
     """Read how a client is bad off the colour of its images."""
     if float(batch.max() - batch.min()) > 1e-3:

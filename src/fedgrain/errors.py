@@ -37,6 +37,10 @@ class DivergedError(FederationError):
     """Training ran off to numbers that are not finite: the learning rate was too high."""
 
 
+class CodeError(FederationError):
+    """Every client failed with the same exception: training itself cannot work like this."""
+
+
 class ConfigError(FedgrainError):
     """A setting of an experiment does not exist or has no meaning."""
 

@@ -80,7 +80,11 @@ def test_a_client_that_sends_nan_loses_its_update_and_is_told() -> None:
     one, three = (trainer.workshop.train(1, client, start, None).state for client in (0, 2))
     state, report = fedavg.apply(fedavg.init(start, EVERYONE), EVERYONE, trainer)
     assert report.faults == [
-        {"client": "site 1", "fault": "its update holds NaN or infinite numbers"}
+        {
+            "client": "site 1",
+            "kind": "not-finite",
+            "fault": "its update holds NaN or infinite numbers",
+        }
     ]
     for name, value in state.weights.items():
         torch.testing.assert_close(value, 0.4 * one[name] + 0.6 * three[name], atol=1e-6, rtol=0)

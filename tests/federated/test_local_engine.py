@@ -21,7 +21,8 @@ from fedgrain.experiment.config import Config
 from fedgrain.experiment.prepare import prepare
 from fedgrain.experiment.run import run
 from fedgrain.federated import Task, Update, Workshop
-from fedgrain.federated.engine import Fault, checked
+from fedgrain.federated.engine import checked
+from fedgrain.federated.faults import Fault
 from fedgrain.federated.local_engine import LocalEngine
 from fedgrain.federated.sharing import handle, shared
 

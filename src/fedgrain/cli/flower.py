@@ -67,6 +67,13 @@ def _add_init(parts: Any) -> None:
         help="how updates become a model: ours (default), or one of Flower's by name: FedAvgM, "
         "FedAdam, FedYogi, FedMedian, FedTrimmedAvg, Krum",
     )
+    parser.add_argument(
+        "--most-samples",
+        type=int,
+        metavar="N",
+        help="count at most N samples of a site, whatever it claims (default: a hundred times the "
+        "median of the other sites)",
+    )
     _add_privacy(parser)
     add_json(parser)
     parser.set_defaults(run=init)
@@ -194,6 +201,7 @@ def init(args: argparse.Namespace) -> None:
         args.wait_seconds,
         args.strategy,
         privacy,
+        args.most_samples,
     )
     told: dict[str, Any] = {"folder": str(args.folder.absolute()), "sites": args.sites}
     if privacy is not None:

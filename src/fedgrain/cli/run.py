@@ -48,6 +48,9 @@ def add_to(commands: Any) -> None:
         "--device", default="auto", metavar="NAME", help="cpu, cuda or auto (default: auto)"
     )
     add_trust(parser)
+    parser.add_argument(
+        "--debug", action="store_true", help="show the traceback when a client's training fails"
+    )
     add_track(parser)
     add_json(parser)
     for setting in fields(Config):
@@ -95,6 +98,10 @@ def run(args: argparse.Namespace) -> None:
     from fedgrain.experiment.run import run as run_experiment
     from fedgrain.federated.memory import keep_freed_memory
 
+    if args.debug:
+        import logging
+
+        logging.getLogger("fedgrain.faults").addHandler(logging.StreamHandler())
     keep_freed_memory()  # with one worker the clients train in this process
     progress = progress_bar(config)
     callbacks = [progress]

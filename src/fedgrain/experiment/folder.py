@@ -43,6 +43,7 @@ class RunFolder:
         self.best = self.path / "best.safetensors"
         self.model = self.path / "model.json"
         self.result = self.path / "result.json"
+        self.faults = self.path / "faults.log"
         self.lock = self.path / ".lock"
 
     @contextmanager

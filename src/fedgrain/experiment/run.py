@@ -28,6 +28,7 @@ from fedgrain.experiment.result import Result, result_values
 from fedgrain.experiment.trained import TrainedModel, load, model_net
 from fedgrain.federated import Engine, Plan, Report, SequentialEngine, Workshop, fedavg, fedbdft
 from fedgrain.federated.averaging import State
+from fedgrain.federated.faults import tracebacks_kept
 from fedgrain.federated.fedavg import FedAvgState
 from fedgrain.federated.fedbdft import FedBdftState
 from fedgrain.federated.local_engine import LocalEngine
@@ -225,7 +226,8 @@ def train_rounds(
         for callback in callbacks:
             callback.on_round_start(stage, number)
         began, before = time.perf_counter(), len(engine.retries)
-        state, report = _round(progress.state, plan, engine)
+        with tracebacks_kept(place.faults if place else None):
+            state, report = _round(progress.state, plan, engine)
         took = time.perf_counter() - began
         retries = engine.retries[before:]
         line = {**report.line(), "seconds": round(took, 3)}

@@ -3,7 +3,8 @@
 from fedgrain.federated.averaging import RunningAverage, ServerSettings, server_step
 from fedgrain.federated.client import LocalSettings, TrainingData, Update, train_locally
 from fedgrain.federated.early_stopping import EarlyStopping
-from fedgrain.federated.engine import Engine, Fault, SequentialEngine, Task, outcome_of
+from fedgrain.federated.engine import Engine, SequentialEngine, Task, outcome_of
+from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.federation import Client, Federation, ImageSource, LabelledPart
 from fedgrain.federated.plan import Plan, Report
 from fedgrain.federated.workshop import Model, Workshop
@@ -15,6 +16,7 @@ __all__ = [
     "Fault",
     "Federation",
     "ImageSource",
+    "Kind",
     "LabelledPart",
     "LocalSettings",
     "Model",

@@ -11,11 +11,10 @@ import torch
 
 from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.client import Update
+from fedgrain.federated.faults import LOG, Fault, Kind
 from fedgrain.federated.workshop import Workshop
 
 ABSURD = 1e3  # how many times its own norm a model cannot sensibly move in one round
-NOT_FINITE = "its update holds NaN or infinite numbers"
-TOO_LARGE = "its update is absurdly large"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +25,6 @@ class Task:
     client: int
     weights: State
     branch: int | None = None
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A client's update that is lost, and why."""
-
-    reason: str
 
 
 class Engine(Protocol):
@@ -111,28 +103,30 @@ def outcome_of(workshop: Workshop, task: Task) -> Update | Fault:
     try:
         update = workshop.train(task.round, task.client, task.weights, task.branch)
     except Exception as error:
-        return Fault(f"{type(error).__name__}: {error}")
+        return Fault.of(error)
     return checked(task, update)
 
 
 def checked(task: Task, update: Update) -> Update | Fault:
     """Let an update pass that can be averaged; one that would spoil the mean is a fault."""
     if update.state.keys() != task.weights.keys():
-        return Fault("its update holds other weights than it was sent")
+        return Fault("its update holds other weights than it was sent", Kind.MISFIT)
     for name, value in task.weights.items():
         if update.state[name].shape != value.shape or update.state[name].dtype != value.dtype:
             found, wanted = list(update.state[name].shape), list(value.shape)
-            return Fault(f"its update has {name} of shape {found}, but {wanted} was sent")
+            text = f"its update has {name} of shape {found}, but {wanted} was sent"
+            return Fault(text, Kind.MISFIT)
     if not update.finite:
-        return Fault(NOT_FINITE)
-    way, start = _distance(update.state, task.weights), _distance(task.weights, None)
+        return Fault("its update holds NaN or infinite numbers", Kind.NOT_FINITE)
+    way, start = distance(update.state, task.weights), distance(task.weights, None)
     if way > ABSURD * (1.0 + start):
-        return Fault(f"{TOO_LARGE}: it moved by {way:.3g} from a norm of {start:.3g}")
+        text = f"its update is absurdly large: it moved by {way:.3g} from a norm of {start:.3g}"
+        return Fault(text, Kind.TOO_LARGE)
     return update
 
 
-def _distance(state: State, origin: State | None) -> float:
-    """Norm of all weights, or of their way from the origin; roughly, in float32."""
+def distance(state: State, origin: State | None) -> float:
+    """Return the norm of all weights, or of their way from the origin; roughly, in float32."""
     norms = [
         float(torch.linalg.vector_norm(value if origin is None else value - origin[name]))
         for name, value in state.items()
@@ -150,12 +144,6 @@ class Gathered:
     faults: list[dict[str, Any]]
 
 
-def diverged(faults: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether there are faults, and all of them are of numbers that have grown too large."""
-    signs = (NOT_FINITE, TOO_LARGE)
-    return bool(faults) and all(fault["fault"].startswith(signs) for fault in faults)
-
-
 def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> Gathered:
     """Add updates to the mean as they arrive; a client's weight is the samples in its loss.
 
@@ -165,13 +153,15 @@ def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> G
     told: dict[int, dict[str, Any]] = {}
     faults: dict[int, dict[str, Any]] = {}
     for task, outcome in outcomes:
-        name = {"client": engine.client_names[task.client]}
+        name = engine.client_names[task.client]
         if isinstance(outcome, Fault):
-            faults[task.client] = name | {"fault": outcome.reason}
+            faults[task.client] = outcome.line(name)
+            if outcome.trace:
+                LOG.error("round %d, %s:\n%s", task.round, name, outcome.trace)
             continue
         average.add(outcome.state, outcome.samples)
         line = {"samples": outcome.samples, "loss": outcome.loss, "steps": outcome.steps}
-        told[task.client] = name | line
+        told[task.client] = {"client": name, **line}
     return Gathered(average, _by_client(told), _by_client(faults))
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from fedgrain.errors import DivergedError, FederationError
 from fedgrain.federated.averaging import State, moved_towards
 from fedgrain.federated.early_stopping import EarlyStopping
-from fedgrain.federated.engine import Engine, Gathered, Task, diverged, gather
+from fedgrain.federated.engine import Engine, Gathered, Task, gather
+from fedgrain.federated.faults import diverged, stop_if_code_fails
 from fedgrain.federated.plan import Plan, Report, joining, sample
 
 
@@ -74,6 +75,8 @@ def _check(number: int, gathered: Gathered, eligible: int, plan: Plan) -> None:
         )
     if len(gathered.clients) >= plan.min_clients:
         return
+    if not gathered.clients:
+        stop_if_code_fails(f"round {number}", gathered.faults)
     text = f"round {number}: {len(gathered.clients)} clients sent an update"
     if gathered.faults:
         first = gathered.faults[0]

@@ -15,7 +15,8 @@ from typing import Any
 from fedgrain.errors import DivergedError
 from fedgrain.federated.averaging import State
 from fedgrain.federated.early_stopping import EarlyStopping
-from fedgrain.federated.engine import Engine, Gathered, Task, diverged, gather
+from fedgrain.federated.engine import Engine, Gathered, Task, gather
+from fedgrain.federated.faults import diverged, stop_if_code_fails
 from fedgrain.federated.plan import Plan, Report, joining, sample
 
 
@@ -86,15 +87,19 @@ def apply(state: FedBdftState, plan: Plan, engine: Engine) -> tuple[FedBdftState
         for client in chosen[e]
     ]
     averaged, clients, faults, lost = {}, {}, list[dict[str, Any]](), list[int]()
+    updates = 0
     for e, outcomes in groupby(engine.train(tasks), key=_branch_of):
         gathered, name = gather(outcomes, engine), engine.branch_name(e)
         faults += [{**fault, "branch": name} for fault in gathered.faults]
+        updates += len(gathered.clients)
         if len(gathered.clients) < plan.min_clients:
             lost.append(e)  # the branch keeps its weights until the next cycle
             continue
         averaged[e] = _averaged(state.branches[e], gathered, plan, engine)
         clients[e] = gathered.clients
     never = not averaged and not any(branch.rounds for branch in state.branches.values())
+    if not updates and (never or len({fault["client"] for fault in faults}) > 1):
+        stop_if_code_fails(f"cycle {number}", faults)
     if never and diverged(faults):
         raise DivergedError(
             f"cycle {number}: no branch has been trained, and {faults[0]['client']} failed with: "
@@ -143,5 +148,6 @@ def _waiting(branch: BranchState) -> BranchState:
 
 def _branch_of(outcome: tuple[Task, object]) -> int:
     branch = outcome[0].branch
-    assert branch is not None  # every task of a cycle has one
+    if branch is None:
+        raise TypeError("a task of a cycle has no branch")
     return branch

@@ -17,10 +17,11 @@ import numpy as np
 from fedgrain.errors import FederationError
 from fedgrain.federated.averaging import State
 from fedgrain.federated.client import Update
-from fedgrain.federated.engine import Fault, SequentialEngine, Task, checked
+from fedgrain.federated.engine import SequentialEngine, Task, checked
+from fedgrain.federated.faults import Fault
 from fedgrain.federated.federation import Indices
 from fedgrain.federated.messages import packed
-from fedgrain.federated.pool import Job, Lost, Pool
+from fedgrain.federated.pool import Job, Pool
 from fedgrain.federated.sharing import handle
 from fedgrain.federated.worker import Recipe
 from fedgrain.federated.workshop import Workshop
@@ -72,7 +73,7 @@ class LocalEngine(SequentialEngine):
         for task, answer in zip(
             tasks, self._pool.in_order(jobs, AHEAD * self._workers), strict=True
         ):
-            yield task, Fault(answer.reason) if isinstance(answer, Lost) else checked(task, answer)
+            yield task, answer if isinstance(answer, Fault) else checked(task, answer)
 
     def validate(self, weights: State) -> float:
         """Return the validation HF of the whole model."""
@@ -105,6 +106,6 @@ class LocalEngine(SequentialEngine):
 
 def _found(answer: Any) -> Any:
     """Let the answer to a validation pass; without it the round cannot end."""
-    if isinstance(answer, Lost):
+    if isinstance(answer, Fault):
         raise FederationError(f"validation failed: {answer.reason}")
     return answer

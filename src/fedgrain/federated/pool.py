@@ -25,6 +25,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from fedgrain.errors import FederationError, RunError
+from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.messages import packed, unpacked
 
 START_SECONDS = 300.0
@@ -45,13 +46,6 @@ class Job:
     time_limit: float | None = None
     may_be_slow: bool = False
     subject: str = ""  # whose job it is, for messages
-
-
-@dataclass(frozen=True)
-class Lost:
-    """What stands for the answer to a job that failed: why."""
-
-    reason: str
 
 
 @dataclass
@@ -86,7 +80,7 @@ class Pool:
         return ticket
 
     def answer(self, ticket: int) -> Any:
-        """Wait for a job's answer: what the method returned, or :class:`Lost`."""
+        """Wait for a job's answer: what the method returned, or a :class:`Fault`."""
         while ticket not in self._answers:
             self._wait()
         return self._answers.pop(ticket)
@@ -134,10 +128,10 @@ class Pool:
         kind, content = unpacked(message)
         if worker.order is None:
             if kind == "error":
-                raise FederationError(f"a worker process cannot start: {content}")
+                raise FederationError(f"a worker process cannot start: {content.reason}")
             self._failed_starts = 0
         else:
-            self._answers[worker.order.ticket] = Lost(content) if kind == "error" else content
+            self._answers[worker.order.ticket] = content
         worker.rest()
 
     def _out_of_time(self, worker: _Worker) -> None:
@@ -153,7 +147,7 @@ class Pool:
         if worker.order is None:
             self._not_started(reason)
         else:
-            self._answers[worker.order.ticket] = Lost(reason)
+            self._answers[worker.order.ticket] = Fault(reason, Kind.TIME_OUT)
         self._replace(worker)
 
     def _again(self, worker: _Worker, reason: str) -> None:

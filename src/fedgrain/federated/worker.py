@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from fedgrain.federated.faults import Fault
 from fedgrain.federated.federation import Federation
 from fedgrain.federated.memory import keep_freed_memory
 from fedgrain.federated.messages import packed, unpacked
@@ -50,7 +51,7 @@ def serve(connection: Connection, recipe: int) -> None:
         workshop = unpacked(os.pread(recipe, os.fstat(recipe).st_size, 0)).workshop()
         connection.send_bytes(packed(("ready", None)))
     except Exception as error:
-        connection.send_bytes(packed(("error", f"{type(error).__name__}: {error}")))
+        connection.send_bytes(packed(("error", Fault.of(error))))
         return
     while True:
         try:
@@ -64,7 +65,7 @@ def _answer(workshop: Workshop, method: str, arguments: tuple[Any, ...]) -> tupl
     try:
         return "done", getattr(workshop, method)(*arguments)
     except Exception as error:
-        return "error", f"{type(error).__name__}: {error}"
+        return "error", Fault.of(error)
 
 
 def end_with_parent(parent: int) -> None:

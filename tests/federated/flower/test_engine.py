@@ -24,6 +24,7 @@ from fedgrain.experiment.config import Config
 from fedgrain.federated import (
     Fault,
     Federation,
+    Kind,
     LocalSettings,
     Model,
     Plan,
@@ -210,20 +211,20 @@ def _failed(content: RecordDict) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "kind", "reason"),
     [
-        (_failed, "it failed (see its log)"),
-        (_cut, "its update has head.bias of shape [1], but [8] was sent"),
-        (_without, "its update holds other weights than it was sent"),
-        (_empty, "its answer cannot be read (KeyError)"),
-        (_wrong, "its answer cannot be read (ValueError)"),
-        (_heavy, "its update is of 1000000 samples, but it told 4; if its data has changed"),
-        (_endless, "its answer cannot be read (OverflowError)"),
-        (_halves, "its update has"),
+        (_failed, "error", "it failed (see its log)"),
+        (_cut, "misfit", "its update has head.bias of shape [1], but [8] was sent"),
+        (_without, "misfit", "its update holds other weights than it was sent"),
+        (_empty, "unreadable", "its answer cannot be read (KeyError)"),
+        (_wrong, "unreadable", "its answer cannot be read (ValueError)"),
+        (_heavy, "refused", "its update is of 1000000 samples, but it told 4; if its data has"),
+        (_endless, "unreadable", "its answer cannot be read (NotACountError)"),
+        (_halves, "misfit", "its update has features.0.weight of type float16, but float32 was"),
     ],
 )
 def test_a_bad_answer_costs_its_own_update_alone(
-    change: Callable[[RecordDict], None], reason: str
+    change: Callable[[RecordDict], None], kind: str, reason: str
 ) -> None:
     everything = whole()
     good, bad, other = sites_of(everything)
@@ -234,7 +235,7 @@ def test_a_bad_answer_costs_its_own_update_alone(
     assert [task.client for task, _ in found] == [2, 1, 0]
     assert isinstance(found[0][1], Update) and isinstance(found[2][1], Update)
     fault = found[1][1]
-    assert isinstance(fault, Fault) and fault.reason.startswith(reason)
+    assert isinstance(fault, Fault) and fault.kind == kind and fault.reason.startswith(reason)
 
 
 @pytest.mark.parametrize("told", [{}, {"seconds": [1.0, 2.0]}, {"minutes": 3.0}])
@@ -273,10 +274,10 @@ def test_a_silent_site_is_left_alone_until_it_shows_life() -> None:
         raise TimeoutError
 
     wire.sites[11] = silent
-    assert outcome(engine, 1) == Fault("it did not answer within 0.3 seconds")
+    assert outcome(engine, 1) == Fault("it did not answer within 0.3 seconds", Kind.TIME_OUT)
     before = len(wire.sent)
     assert engine.refresh() == [] and engine.missing() == ["zoo"]
-    assert outcome(engine, 1) == Fault("it is not connected")
+    assert outcome(engine, 1) == Fault("it is not connected", Kind.GONE)
     assert len(wire.sent) == before
     wire.infos[11] = NodeInfo(node_id=11, online_until=2.0)  # its heart beats
     wire.sites[11] = answer
@@ -369,7 +370,7 @@ def test_counts_survive_the_way() -> None:
         counts_of(RecordDict())
     endless = counts.record()
     endless["counts"] = MetricRecord({**endless.metric_records["counts"], "whole": float("inf")})
-    with pytest.raises(DeploymentError, match="OverflowError"):
+    with pytest.raises(DeploymentError, match=r"\(inf is not a count of samples\)"):
         counts_of(endless)
 
 

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedgrain.errors import DeploymentError
 from fedgrain.experiment.config import Config, read_config
 from fedgrain.federated.flower.operation import Operation
 from fedgrain.federated.flower.privacy import DELTA, Privacy
@@ -45,6 +46,8 @@ run-folder = {run_folder}
 wait-seconds = {wait_seconds}
 count-rounding = {count_rounding}
 strategy = "{strategy}"
+# samples a site may claim at most; 0: a hundred times the median of the others
+most-samples = {most_samples}
 # noise that sites add to their updates, in multiples of the norm they clip at; 0 is none
 dp-noise-multiplier = {noise}
 dp-clip = {clip}
@@ -73,6 +76,15 @@ class App:
     def image_size(self) -> int:
         """Side of the images in pixels."""
         return self.config.image_size or IMAGE_SIZE
+
+    @property
+    def tree(self) -> Taxonomy:
+        """The taxonomy of the sites' own images; an app that came without one is an error."""
+        if self.taxonomy is None:
+            raise DeploymentError(
+                "the app has no taxonomy.json; make it again with: fedgrain flower init"
+            )
+        return self.taxonomy
 
     @classmethod
     def read(cls, package: Path) -> App:
@@ -104,6 +116,7 @@ def write_app(folder: Path, app: App, operation: Operation) -> None:
         wait_seconds=operation.wait_seconds,
         count_rounding=operation.count_rounding,
         strategy=operation.strategy,
+        most_samples=operation.most_samples or 0,
         noise=float(private.noise_multiplier if private else 0),
         clip=float(private.clip if private else 0),
         delta=float(private.delta if private else DELTA),

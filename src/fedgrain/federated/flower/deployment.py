@@ -22,6 +22,7 @@ from fedgrain.federated.flower.certificates import write_certificates, write_key
 from fedgrain.federated.flower.operation import Operation
 from fedgrain.federated.flower.privacy import Privacy, need_accounting
 from fedgrain.federated.flower.strategies import OURS, average_by
+from fedgrain.federated.flower.wire import MOST_SAMPLES
 from fedgrain.files import write_text
 from fedgrain.taxonomy import read_csv
 
@@ -42,6 +43,7 @@ class Deployment:
     wait_seconds: int = 600
     strategy: str = OURS
     privacy: Privacy | None = None
+    most_samples: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.sites:
@@ -54,6 +56,10 @@ class Deployment:
         if self.count_rounding < 1:
             raise DeploymentError(
                 f"count rounding is {self.count_rounding}, but must be at least 1"
+            )
+        if self.most_samples is not None and not 1 <= self.most_samples <= MOST_SAMPLES:
+            raise DeploymentError(
+                f"most samples is {self.most_samples}, but must lie between 1 and {MOST_SAMPLES}"
             )
         if not 1 <= self.port <= 65535:
             raise DeploymentError(f"port {self.port} must lie between 1 and 65535")
@@ -101,6 +107,7 @@ def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) 
         wanted.count_rounding,
         wanted.strategy,
         wanted.privacy,
+        wanted.most_samples,
     )
     try:
         write_app(aside / "app", app, operation)

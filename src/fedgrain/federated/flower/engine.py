@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from flwr.app import Message, RecordDict
@@ -17,16 +17,19 @@ from flwr.serverapp import Grid
 from fedgrain.errors import FederationError, FedgrainError
 from fedgrain.federated.averaging import RunningAverage, State, weighted_mean
 from fedgrain.federated.client import Update
-from fedgrain.federated.engine import Fault, Task
+from fedgrain.federated.engine import Task
+from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.flower.answers import (
     GONE,
     fault_of,
     outcome_of,
+    refused,
     releases_of,
     score_of,
-    seconds_of,
 )
 from fedgrain.federated.flower.ledger import ServerLedger
+from fedgrain.federated.flower.limits import Bounded, bounded_scores, count_limit, without_outliers
+from fedgrain.federated.flower.traffic import Traffic
 from fedgrain.federated.flower.wire import (
     Counts,
     Models,
@@ -36,18 +39,9 @@ from fedgrain.federated.flower.wire import (
     pack,
 )
 from fedgrain.federated.workshop import Workshop
+from fedgrain.text import one_line
 
 POLL_SECONDS = 0.2
-
-
-@dataclass
-class Traffic:
-    """What the exchanges of a round cost: messages and bytes of arrays, both ways, and time."""
-
-    messages: int = 0
-    bytes: int = 0
-    exchange_seconds: float = 0.0
-    site_seconds: float = 0.0  # of the slowest site of each exchange, as it says
 
 
 class FlowerEngine:
@@ -63,6 +57,7 @@ class FlowerEngine:
         time_limit: float | None = None,
         new_average: Callable[[], RunningAverage] = RunningAverage,
         ledger: ServerLedger | None = None,
+        most_samples: int | None = None,
     ) -> None:
         self.grid, self.workshop, self.client_names = grid, workshop, list(sites)
         self.parameters = workshop.parameters
@@ -70,6 +65,8 @@ class FlowerEngine:
         self.new_average = new_average
         self.traffic = Traffic()
         self.retries: list[dict[str, str]] = []  # a site that fails is asked again next round
+        self.bounded: set[Bounded] = set()  # claims that were not believed
+        self._most_samples = most_samples
         self._at_sites, self._time_limit = validate_at_sites, time_limit
         self._ledger = ledger  # there if sites noise what they send, and withhold the rest
         self._nodes: dict[int, int] = {}  # client -> its node
@@ -99,8 +96,10 @@ class FlowerEngine:
                     raise FederationError(answer.reason)
                 said.append(self._welcome(node, infos[node].name, counts_of(answer.content)))
             except FedgrainError as error:
-                name = infos[node].name or f"node {node}"
+                name = one_line(infos[node].name or f"node {node}")
                 said.append(f"{name} does not take part: {error}")
+        for client in self._counts:
+            self.samples(client)  # which notes what is too much
         return said
 
     def _welcome(self, node: int, registered: str, counts: Counts) -> str:
@@ -108,7 +107,8 @@ class FlowerEngine:
         if counts.site not in self.client_names:
             raise FederationError(f"it calls itself {counts.site!r}, which is no site of this app")
         if registered and registered != counts.site:
-            raise FederationError(f"its key is registered for {registered!r}, not {counts.site!r}")
+            name = one_line(registered)
+            raise FederationError(f"its key is registered for {name!r}, not {counts.site!r}")
         taxonomy = self.workshop.federation.taxonomy
         wanted = {int(e): len(taxonomy.children(e)) for e in taxonomy.internal}
         if {e: len(marks) for e, marks in counts.children.items()} != wanted:
@@ -124,7 +124,21 @@ class FlowerEngine:
         return [name for number, name in enumerate(self.client_names) if number not in self._nodes]
 
     def samples(self, client: int, branch: int | None = None) -> int:
-        """Return what a site told of its samples, of the whole or of a branch; 0 before it did."""
+        """Return how many samples a site is believed, of the whole or of a branch.
+
+        It is what the site told when it connected, 0 before it did. More than the operator, or the
+        other sites' median, allows is counted as that much, and noted.
+        """
+        claimed = self._claimed(client, branch)
+        others = [counts.whole for other, counts in self._counts.items() if other != client]
+        limit = count_limit(others, self._most_samples)
+        if limit is None or claimed <= limit:
+            return claimed
+        what = "samples" if branch is None else f"samples of branch {self.branch_name(branch)}"
+        self.bounded.add(Bounded(self.client_names[client], what, claimed, int(limit)))
+        return int(limit)
+
+    def _claimed(self, client: int, branch: int | None) -> int:
         counts = self._counts.get(client)
         if counts is None:
             return 0
@@ -144,9 +158,21 @@ class FlowerEngine:
             work.setdefault(task.client, {})[task.branch] = task.weights
         number = tasks[0].round if tasks else 0
         answers = self._ask_to_train(work, number)
-        for task in tasks:
-            told = self.samples(task.client, task.branch)
-            yield task, outcome_of(task, answers[task.client], told)
+        outcomes = [(task, self._outcome(task, answers[task.client])) for task in tasks]
+        yield from without_outliers(outcomes, self._steps)
+
+    def _outcome(self, task: Task, answer: Message | Fault) -> Update | Fault:
+        """Read an update; it weighs as many samples as the site is believed."""
+        outcome = outcome_of(task, answer, self._claimed(task.client, task.branch))
+        if isinstance(outcome, Fault):
+            return outcome
+        return replace(outcome, samples=self.samples(task.client, task.branch))
+
+    def _steps(self, task: Task) -> int:
+        """Return how many steps an epoch of a task has, by the samples its site is believed."""
+        plan = self.workshop.plan
+        batch = (plan.local if task.branch is None else plan.branch).batch
+        return -(-self.samples(task.client, task.branch) // batch)
 
     def _ask_to_train(self, work: Mapping[int, Models], number: int) -> dict[int, Message | Fault]:
         """Send the work; where sites noise their updates, every release is written down first."""
@@ -202,13 +228,16 @@ class FlowerEngine:
     def _scores(self, models: Models, what: str) -> list[dict[str, tuple[float, float]]]:
         """Ask every connected site; return (mean, samples) by name from those that answered."""
         work = dict.fromkeys(sorted(self._nodes), models)
-        found = []
-        for answer in self._ask_sites(work, "evaluate", what=what).values():
+        wanted = ["hf"] if what == "hf" else [key_of(branch) for branch in models]
+        found = {}
+        for client, answer in self._ask_sites(work, "evaluate", what=what).items():
             if isinstance(answer, Message):
                 scores: Mapping[str, Any] = answer.content.metric_records.get("scores", {})
-                pairs = {key: score_of(value) for key, value in scores.items()}
-                found.append({key: pair for key, pair in pairs.items() if pair is not None})
-        return found
+                pairs = {key: score_of(scores[key]) for key in wanted if key in scores}
+                found[client] = {key: pair for key, pair in pairs.items() if pair is not None}
+        believed, notes = bounded_scores(found, self._most_samples, self.client_names)
+        self.bounded.update(notes)
+        return believed
 
     # messages
 
@@ -221,7 +250,7 @@ class FlowerEngine:
             node: pack(work[client], client=client, **about) for client, node in there.items()
         }
         answers = self._ask(contents, kind)
-        gone = Fault("it is not connected")
+        gone = Fault("it is not connected", Kind.GONE)
         return {client: answers[there[client]] if client in there else gone for client in work}
 
     def _ask(self, contents: Mapping[int, RecordDict], kind: str) -> dict[int, Message | Fault]:
@@ -231,19 +260,21 @@ class FlowerEngine:
         messages = [Message(contents[node], node, kind, ttl=limit) for node in nodes]
         ids = list(self.grid.push_messages(messages)) if messages else []
         waiting = {sent: node for sent, node in zip(ids, nodes, strict=True) if sent}
-        answers: dict[int, Message | Fault] = dict.fromkeys(nodes, Fault("it is not connected"))
-        late = Fault(f"it did not answer within {limit or 0:g} seconds")
+        missing = Fault("it is not connected", Kind.GONE)
+        answers: dict[int, Message | Fault] = dict.fromkeys(nodes, missing)
+        late = Fault(f"it did not answer within {limit or 0:g} seconds", Kind.TIME_OUT)
         answers.update(dict.fromkeys(waiting.values(), late))
         gone: list[int] = []
         while waiting and (limit is None or time.monotonic() < began + limit):
             for reply in self.grid.pull_messages(list(waiting)):
                 node = waiting.pop(reply.metadata.reply_to_message_id)
-                answers[node] = fault_of(reply) or reply
+                answers[node] = _checked(reply, contents[node], kind)
                 if reply.has_error() and reply.error.code in GONE:
                     gone.append(node)
             if waiting:
                 time.sleep(POLL_SECONDS)
-        self._count(contents, answers, time.monotonic() - began)
+        replies = [answer.content for answer in answers.values() if isinstance(answer, Message)]
+        self.traffic.add(list(contents.values()), replies, time.monotonic() - began)
         if waiting or gone:
             self._leave_out([*waiting.values(), *gone])
         return answers
@@ -254,21 +285,7 @@ class FlowerEngine:
         self._late |= {node: infos[node].online_until for node in nodes if node in infos}
         self._nodes = {client: node for client, node in self._nodes.items() if node not in nodes}
 
-    def _count(
-        self,
-        contents: Mapping[int, RecordDict],
-        answers: Mapping[int, Message | Fault],
-        seconds: float,
-    ) -> None:
-        replies = [answer.content for answer in answers.values() if isinstance(answer, Message)]
-        arrays = [
-            array
-            for content in (*contents.values(), *replies)
-            for record in content.array_records.values()
-            for array in record.values()
-        ]
-        times = [seconds_of(reply) or 0.0 for reply in replies]
-        self.traffic.messages += len(contents) + len(replies)
-        self.traffic.bytes += sum(len(array.data) for array in arrays)
-        self.traffic.exchange_seconds += seconds
-        self.traffic.site_seconds += max(times, default=0.0)
+
+def _checked(reply: Message, sent: RecordDict, kind: str) -> Message | Fault:
+    """Let a reply pass that can be read; a site that failed, or sent something else, is a fault."""
+    return fault_of(reply) or refused(reply.content, sent, kind) or reply

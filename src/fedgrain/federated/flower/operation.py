@@ -24,6 +24,7 @@ class Operation:
     count_rounding: int = 1
     strategy: str = "ours"
     privacy: Privacy | None = None
+    most_samples: int | None = None  # that a site may claim; None: as the others suggest
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Operation:
@@ -35,6 +36,7 @@ class Operation:
             int(settings["count-rounding"]),
             str(settings["strategy"]),
             Privacy.of(settings),
+            int(settings.get("most-samples", 0)) or None,
         )
 
     @property

@@ -31,25 +31,32 @@ from fedgrain.experiment.run import (
 )
 from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Workshop
 from fedgrain.federated.flower.app_folder import App
-from fedgrain.federated.flower.engine import FlowerEngine, Traffic
+from fedgrain.federated.flower.engine import FlowerEngine
 from fedgrain.federated.flower.ledger import ServerLedger
+from fedgrain.federated.flower.limits import FEWEST
 from fedgrain.federated.flower.operation import Begun, Operation
 from fedgrain.federated.flower.privacy import need_accounting
 from fedgrain.federated.flower.strategies import average_by
-from fedgrain.files import append_line
+from fedgrain.federated.flower.traffic import Traffic
+from fedgrain.files import append_line, read_text
+from fedgrain.text import one_line
 
 LOOK_SECONDS = 1.0
+LONGEST_LINE = 1000  # characters of a line of the log
 
 
 class Watch(Callback):
     """Looks who is there before every round, and tells what happened after it."""
 
-    def __init__(self, engine: FlowerEngine, traffic: Path) -> None:
-        self.engine, self.traffic = engine, traffic
+    def __init__(self, engine: FlowerEngine, place: RunFolder) -> None:
+        self.engine, self.traffic = engine, place.path / "traffic.jsonl"
+        self.bounded = place.path / "bounded.jsonl"
+        self._told: set[tuple[str, str]] = set()
 
     def on_round_start(self, stage: str, number: int) -> None:
         """Let sites that came, or came back, take part."""
         tell(self.engine.refresh())
+        self._tell_bounded(stage, number)
         self.engine.traffic = Traffic()
 
     def on_round_end(self, line: dict[str, Any]) -> None:
@@ -63,15 +70,25 @@ class Watch(Callback):
             for fault in line["faults"]
         ]
         tell([f"{head}, {line['seconds']:.1f} s", *faults])
+        self._tell_bounded(line["stage"], line["round"])
         about = {"stage": line["stage"], "round": line["round"], "seconds": line["seconds"]}
         append_line(self.traffic, json.dumps({**about, **asdict(self.engine.traffic)}))
         self.engine.traffic = Traffic()
+
+    def _tell_bounded(self, stage: str, number: int) -> None:
+        """Name every claim that was not believed, once; the result names them again."""
+        for note in sorted(self.engine.bounded, key=str):
+            if (note.site, note.what) not in self._told:
+                self._told.add((note.site, note.what))
+                tell([f"{stage} {number}: {note}"])
+                line = {"stage": stage, "round": number, **asdict(note)}
+                append_line(self.bounded, json.dumps(line))
 
 
 def tell(lines: Sequence[str]) -> None:
     """Print lines at once: Flower collects them into the run's log."""
     for line in lines:
-        print(f"fedgrain: {line}", flush=True)
+        print(f"fedgrain: {one_line(line, LONGEST_LINE)}", flush=True)
 
 
 def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
@@ -97,19 +114,46 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             time_limit=app.config.client_time_limit,
             new_average=average_by(operation.strategy, app.config, workshop.parameters),
             ledger=ledger,
+            most_samples=operation.most_samples,
         )
+        if len(operation.sites) < FEWEST:
+            tell([f"fewer than {FEWEST} sites: their updates cannot be judged by each other"])
         wait_for_sites(engine, operation.wait_seconds, app.config.min_clients)
         with disk_space(place):
             place.claim(app.config)
             tell([f"the sites know this run as {begun.name(operation)}"] if ledger else [])
-            watch = Watch(engine, place.path / "traffic.jsonl")
+            watch = Watch(engine, place)
             progress = train_rounds(prepared, workshop, engine, place, [watch])
             state = best_state(progress)
             values = result_values(app.config, prepared, workshop, progress, engine)
             trained_model(prepared, progress, state).save(place, state)
-            about = {"sites": list(operation.sites), "strategy": operation.strategy}
+            about = {
+                "sites": list(operation.sites),
+                "strategy": operation.strategy,
+                "bounded": bounded_claims(place),
+                "left_out": left_out(place),
+            }
             write_json(place.result, {**values, **about, **cost(operation, ledger)})
         tell([f"finished: everything is in {place.path}"])
+
+
+def bounded_claims(place: RunFolder) -> list[dict[str, Any]]:
+    """Return every count that was not believed, with the first round it was in."""
+    path, found = place.path / "bounded.jsonl", dict[str, dict[str, Any]]()
+    for text in read_text(path).splitlines() if path.exists() else ():
+        note = json.loads(text)
+        found.setdefault(f"{note['site']}|{note['what']}", note)
+    return list(found.values())
+
+
+def left_out(place: RunFolder) -> dict[str, dict[str, int]]:
+    """Return how many updates of each site were lost, by the kind of fault."""
+    found: dict[str, dict[str, int]] = {}
+    for line in place.metrics_lines():
+        for fault in line["faults"]:
+            kinds, kind = found.setdefault(fault["client"], {}), fault.get("kind", "unknown")
+            kinds[kind] = kinds.get(kind, 0) + 1
+    return found
 
 
 def cost(operation: Operation, ledger: ServerLedger | None) -> dict[str, Any]:
@@ -139,7 +183,6 @@ def _server_side(app: App, sites: Sequence[str]) -> Prepared:
                 "make the app again with as many sites"
             )
         return prepared
-    assert app.taxonomy is not None
     data = no_images(app)
     taxonomy = coarse_taxonomy(app.config, data)
     nothing = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -159,12 +202,11 @@ def _server_side(app: App, sites: Sequence[str]) -> Prepared:
 
 def no_images(app: App) -> LabelledImages:
     """Return a data set without images: the taxonomy, and how large images are."""
-    assert app.taxonomy is not None
     return LabelledImages(
         name="the sites' images",
         images=np.empty((0, app.image_size, app.image_size, 3), np.uint8),
         labels=np.empty(0, np.int32),
-        taxonomy=app.taxonomy,
+        taxonomy=app.tree,
         splits=np.empty(0, np.int8),
         split_names=("train",),
     )

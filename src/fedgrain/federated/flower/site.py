@@ -27,7 +27,7 @@ from fedgrain.experiment.run import one_thread
 from fedgrain.federated import LabelledPart, Workshop
 from fedgrain.federated.averaging import State
 from fedgrain.federated.client import Update
-from fedgrain.federated.engine import Fault
+from fedgrain.federated.faults import Fault
 from fedgrain.federated.flower.app_folder import App
 from fedgrain.federated.flower.ledger import SiteLedger
 from fedgrain.federated.flower.operation import site_names
@@ -87,9 +87,9 @@ class Site:
                 plan = self.workshop.plan
                 local = plan.local if branch is None else plan.branch
                 steps = local.epochs * -(-samples // local.batch)
-            assert update.loss is not None and steps is not None
             answer[key] = record_of(update.state)
-            told = [float(samples), update.loss, float(steps)]
+            loss = np.nan if update.loss is None else update.loss
+            told = [float(samples), loss, float(steps or 0)]
             answer[f"{key} told"] = MetricRecord({"update": told})
         return answer
 
@@ -134,7 +134,8 @@ class Site:
             scores["hf"] = [self._mean_hf(models), float(rounded(len(own), self.rounding))]
         elif len(own):
             for branch, state in models.items():
-                assert branch is not None
+                if branch is None:
+                    raise DeploymentError("the server asks for a branch, but sent a whole model")
                 below = self._validation_below(branch, own)
                 accuracy = self.workshop.validate_branch(branch, state)
                 if accuracy is not None:
@@ -210,10 +211,9 @@ def prepare_site(
     app: App, name: str, images: Path, knowledge: str | None = None, *, allow_links: bool = False
 ) -> Prepared:
     """Read a site's own manifest; all its images are its own, whatever client they name."""
-    assert app.taxonomy is not None
     data = load_folder(
         manifest=images,
-        taxonomy=app.taxonomy,
+        taxonomy=app.tree,
         size=app.image_size,
         allow_links=allow_links,
         progress=False,

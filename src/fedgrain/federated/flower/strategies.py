@@ -19,7 +19,7 @@ import torch
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import strategy as flower
 
-from fedgrain.errors import DeploymentError
+from fedgrain.errors import DeploymentError, FederationError
 from fedgrain.experiment.config import Config
 from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.flower.wire import record_of, state_of
@@ -82,7 +82,8 @@ class StrategyAverage(RunningAverage):
         _remind(strategy, stepped, memory)
         replies = [_reply(state, stepped, weight) for state, weight in self.updates]
         arrays, _ = strategy.aggregate_train(number, replies)
-        assert isinstance(arrays, ArrayRecord)
+        if not isinstance(arrays, ArrayRecord):
+            raise FederationError(f"{self.name} makes no model of {len(replies)} updates")
         found = {name: v.to(server[name].dtype) for name, v in state_of(arrays).items()}
         remembered = _memory(strategy, list(stepped)) if self.name in STEPPING else {}
         if remembered:

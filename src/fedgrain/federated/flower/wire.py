@@ -6,6 +6,7 @@ an error may name a file or a label: a fault is told by the name of its type.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,8 +16,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import State
+from fedgrain.text import one_line
 
 WHOLE = "whole"
+MOST_SAMPLES = 10**9  # more than any site has; a claim beyond is nonsense
 Models = Mapping[int | None, State]  # by branch; None is the whole model
 
 
@@ -27,9 +30,35 @@ def record_of(state: State) -> ArrayRecord:
     )
 
 
-def state_of(record: ArrayRecord) -> State:
-    """Return the state that :func:`record_of` sent."""
+def state_of(record: ArrayRecord, like: State | None = None) -> State:
+    """Return the state that :func:`record_of` sent.
+
+    With ``like``, names, types and shapes have to be its own, which is looked up in the arrays'
+    headers before anything is decoded: a header cannot make us reserve more than was sent.
+    """
+    if like is not None:
+        if record.keys() != like.keys():
+            raise DeploymentError("its update holds other weights than it was sent")
+        for name, value in like.items():
+            _check_header(name, record[name], value)
     return {name: torch.from_numpy(array.numpy().copy()) for name, array in record.items()}
+
+
+def _check_header(name: str, array: Array, like: torch.Tensor) -> None:
+    """Refuse an array of another shape, type or length than a tensor."""
+    file = io.BytesIO(array.data)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise DeploymentError(f"its {name} is not in the format that was sent")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    wanted = list(like.shape)
+    if list(shape) != wanted or dtype != like.numpy().dtype:
+        raise DeploymentError(
+            f"its update has {name} of shape {list(shape)}, but {wanted} was sent"
+            if list(shape) != wanted
+            else f"its update has {name} of type {dtype}, but {like.numpy().dtype} was sent"
+        )
+    if len(array.data) - file.tell() != like.nbytes:
+        raise DeploymentError(f"its {name} is cut off or too long")
 
 
 def key_of(branch: int | None) -> str:
@@ -85,17 +114,38 @@ def counts_of(content: RecordDict) -> Counts:
     """Read the counts a site told; anything malformed is an error of that site."""
     try:
         numbers = dict(content.metric_records["counts"])
-        whole = int(numbers.pop(WHOLE))  # type: ignore[arg-type]
-        rows = {int(key.removeprefix("branch ")): value for key, value in numbers.items()}
+        whole = whole_number(numbers.pop(WHOLE))
         branches, children = {}, {}
-        for branch, row in rows.items():
-            assert isinstance(row, list)
-            branches[branch], *marks = (int(value) for value in row)
-            children[branch] = marks
-        assert min(whole, *branches.values()) >= 0
-        return Counts(str(content.config_records["about"]["site"]), whole, branches, children)
-    except (KeyError, TypeError, ValueError, OverflowError, AssertionError) as error:
-        raise DeploymentError(f"its counts cannot be read ({type(error).__name__})") from None
+        for key, row in numbers.items():
+            if not isinstance(row, list):
+                raise TypeError(key)
+            branch = int(key.removeprefix("branch "))
+            branches[branch], *children[branch] = (whole_number(value) for value in row)
+        site = content.config_records["about"]["site"]
+    except (KeyError, TypeError, ValueError) as error:
+        why = error if isinstance(error, NotACountError) else type(error).__name__
+        raise DeploymentError(f"its counts cannot be read ({why})") from None
+    return Counts(one_line(site), whole, branches, children)
+
+
+class NotACountError(ValueError):
+    """A number that a site sent is not a count of samples."""
+
+
+def whole_number(value: object) -> int:
+    """Return a count that came over the network; one that is none is a :class:`NotACountError`.
+
+    >>> whole_number(12.0)
+    12
+    >>> whole_number(1e30)
+    Traceback (most recent call last):
+    ...
+    fedgrain.federated.flower.wire.NotACountError: 1e+30 is not a count of samples
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= MOST_SAMPLES or value != int(value):  # type: ignore
+        raise NotACountError(f"{one_line(value, 30)} is not a count of samples")
+    return int(value)  # type: ignore[call-overload,no-any-return]
 
 
 def rounded(count: int, step: int) -> int:

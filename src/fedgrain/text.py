@@ -1,0 +1,32 @@
+"""Text that others wrote, made fit for a log or a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+SHORT = 200  # characters
+
+
+def one_line(text: object, most: int = SHORT) -> str:
+    r"""Return text from outside as one short, printable line.
+
+    Line ends, escapes, marks that turn the direction of writing and halves of characters are
+    written as Python would escape them, so that nobody can forge a line of a log or steer a
+    terminal. What is longer than ``most`` characters is cut off.
+
+    >>> one_line("zoo\nfedgrain: finished")
+    'zoo\\nfedgrain: finished'
+    >>> one_line("a" * 10, most=5)
+    'aaaa…'
+    """
+    whole = str(text)
+    shown = "".join(map(_shown, whole[: most + 1]))
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def _shown(sign: str) -> str:
+    if sign.isprintable():
+        return sign
+    if unicodedata.category(sign) == "Zs":
+        return " "
+    return sign.encode("unicode_escape").decode("ascii")
