@@ -9,6 +9,7 @@ that dies has done so.
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,35 @@ def images(per_client: int = 36) -> LabelledImages:
         split_names=("train", "validation", "test"),
         clients=clients.astype(np.int32),
         client_names=CLIENTS,
+    )
+
+
+def good_images() -> LabelledImages:
+    """The same without the bad clients: three good ones, who validate themselves."""
+    whole = images()
+    return _of_good(whole, whole.clients)
+
+
+def uneven_images() -> LabelledImages:
+    """Three good clients, of which the first has about a hundred times the images of the others."""
+    whole = images(per_client=300)
+    given = np.flatnonzero((whole.clients >= 0) & (whole.clients < len(GOOD)))
+    clients = np.where(whole.clients < 0, -1, len(GOOD))
+    clients[given], clients[given[:9]], clients[given[9:18]] = 0, 1, 2
+    return _of_good(whole, clients)
+
+
+def _of_good(whole: LabelledImages, clients: np.ndarray) -> LabelledImages:
+    validation = whole.splits == 1
+    clients = np.where(validation, np.arange(len(clients)) % len(GOOD), clients)
+    kept = clients < len(GOOD)
+    return replace(
+        whole,
+        images=whole.images[kept],
+        labels=whole.labels[kept],
+        splits=whole.splits[kept],
+        clients=clients[kept].astype(np.int32),
+        client_names=GOOD,
     )
 
 
