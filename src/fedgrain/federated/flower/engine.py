@@ -20,7 +20,6 @@ from fedgrain.federated.client import Update
 from fedgrain.federated.engine import Task
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.flower.answers import (
-    GONE,
     fault_of,
     outcome_of,
     refused,
@@ -29,6 +28,7 @@ from fedgrain.federated.flower.answers import (
 )
 from fedgrain.federated.flower.ledger import ServerLedger
 from fedgrain.federated.flower.limits import Bounded, bounded_scores, count_limit, without_outliers
+from fedgrain.federated.flower.pull import pull
 from fedgrain.federated.flower.traffic import Traffic
 from fedgrain.federated.flower.wire import (
     Counts,
@@ -265,13 +265,16 @@ class FlowerEngine:
         late = Fault(f"it did not answer within {limit or 0:g} seconds", Kind.TIME_OUT)
         answers.update(dict.fromkeys(waiting.values(), late))
         gone: list[int] = []
-        while waiting and (limit is None or time.monotonic() < began + limit):
-            for reply in self.grid.pull_messages(list(waiting)):
-                node = waiting.pop(reply.metadata.reply_to_message_id)
-                answers[node] = _checked(reply, contents[node], kind)
-                if reply.has_error() and reply.error.code in GONE:
+        in_time = True
+        while waiting and in_time:
+            in_time = limit is None or time.monotonic() < began + limit  # what has come counts
+            sent = {number: contents[node] for number, node in waiting.items()}
+            for number, reply in pull(self.grid, sent):
+                node = waiting.pop(number)
+                answer = answers[node] = _checked(reply, contents[node], kind)
+                if isinstance(answer, Fault) and answer.kind == Kind.GONE:
                     gone.append(node)
-            if waiting:
+            if waiting and in_time:
                 time.sleep(POLL_SECONDS)
         replies = [answer.content for answer in answers.values() if isinstance(answer, Message)]
         self.traffic.add(list(contents.values()), replies, time.monotonic() - began)
@@ -286,6 +289,8 @@ class FlowerEngine:
         self._nodes = {client: node for client, node in self._nodes.items() if node not in nodes}
 
 
-def _checked(reply: Message, sent: RecordDict, kind: str) -> Message | Fault:
+def _checked(reply: Message | Fault, sent: RecordDict, kind: str) -> Message | Fault:
     """Let a reply pass that can be read; a site that failed, or sent something else, is a fault."""
+    if isinstance(reply, Fault):
+        return reply
     return fault_of(reply) or refused(reply.content, sent, kind) or reply
