@@ -29,6 +29,14 @@ def few_glyphs() -> LabelledImages:
     return load_glyphs(train=256, test=64)
 
 
+def hostile_names() -> LabelledImages:
+    """Glyphs whose classes have names that steer a terminal and begin lines."""
+    data = few_glyphs()
+    names = tuple(f"{name}\n\x1b[31m" for name in data.taxonomy.names)
+    tree = data.taxonomy
+    return replace(data, taxonomy=Taxonomy(tree.ids, tree.parents, names))
+
+
 def no_images() -> LabelledImages:
     return few_glyphs().subset(np.empty(0, np.int64))
 

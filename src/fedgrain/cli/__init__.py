@@ -21,7 +21,9 @@ from fedgrain.cli import (
     taxonomy,
 )
 from fedgrain.errors import FedgrainError
+from fedgrain.text import one_line
 
+LONGEST = 5000  # characters of a message
 COMMANDS = (taxonomy, knowledge, data, run, predict, study, table, report, flower)
 
 
@@ -77,9 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """Write a warning as one line, without the place in our code."""
-    print(f"fedgrain: warning: {message}", file=sys.stderr)
+    print(f"fedgrain: warning: {one_line(message, LONGEST)}", file=sys.stderr)
 
 
 def _fail(message: str) -> int:
-    print(f"fedgrain: error: {message}", file=sys.stderr)
+    print(f"fedgrain: error: {one_line(message, LONGEST)}", file=sys.stderr)
     return 2

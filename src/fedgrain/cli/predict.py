@@ -8,6 +8,9 @@ from typing import Any
 
 from fedgrain.catalogue import RULES, dataset
 from fedgrain.cli.arguments import add_json, add_trust, print_json
+from fedgrain.text import one_line
+
+LONGEST_PATH = 1000  # characters of a path that is printed
 
 
 def add_to(commands: Any) -> None:
@@ -83,9 +86,10 @@ def run_predict(args: argparse.Namespace) -> None:
         print_json({"predictions": told})
         return
     for path, found in zip(args.images, predictions, strict=True):
-        levels = zip(found.names[1:], found.probabilities[1:], strict=True)
+        names = [one_line(name) for name in found.names]
+        levels = zip(names[1:], found.probabilities[1:], strict=True)
         steps = " > ".join(f"{name} {probability:.2f}" for name, probability in levels)
-        print(f"{path}: {steps or found.names[0]}")
+        print(f"{one_line(path, LONGEST_PATH)}: {steps or names[0]}")
 
 
 def run_evaluate(args: argparse.Namespace) -> None:

@@ -14,7 +14,9 @@ from fedgrain.cli.arguments import add_json, add_track, add_trust, print_json
 from fedgrain.errors import ConfigError
 from fedgrain.experiment.config import Config, read_config
 from fedgrain.plugins import check_trust
+from fedgrain.text import one_line
 
+LONGEST = 1000  # characters of a line about a client
 KINDS = {"int": int, "float": float, "str": str}
 
 
@@ -176,9 +178,12 @@ def progress_bar(config: Config) -> Any:
             self.bar.set_postfix_str(f"validation HF {line['validation_hf']:.4f}", refresh=False)
             self.bar.update()
             for fault in line["faults"]:
-                self.bar.write(f"{fault['client']}: {fault['fault']}", file=sys.stderr)
+                self._write(f"{fault['client']}: {fault['fault']}")
             for again in line.get("retries", []):
-                self.bar.write(f"{again['of']}, again: {again['reason']}", file=sys.stderr)
+                self._write(f"{again['of']}, again: {again['reason']}")
+
+        def _write(self, text: str) -> None:
+            self.bar.write(one_line(text, LONGEST), file=sys.stderr)
 
         def close(self) -> None:
             if self.bar is not None:
