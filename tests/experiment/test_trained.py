@@ -1,6 +1,7 @@
 """A model is its folder: it predicts on another machine, without the data."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -74,7 +75,11 @@ def test_image_files_of_any_size(result, tmp_path) -> None:
     assert np.array_equal(images[0], few_glyphs().images[0])
     assert images.shape == (2, 32, 32, 3)
     (tmp_path / "broken.png").write_bytes((tmp_path / "same.png").read_bytes()[:200])
-    for name, words in (("broken.png", "not a readable image"), ("none.png", "no such file")):
+    os.mkfifo(tmp_path / "pipe.png")  # opened for reading it would wait for a writer
+    (tmp_path / "link.png").symlink_to(tmp_path / "same.png")  # is followed: the user typed it
+    assert np.array_equal(result.model.read_images([tmp_path / "link.png"])[0], images[0])
+    told = {"broken.png": "not a readable image", "none.png": "no such file"}
+    for name, words in {**told, "pipe.png": "a named pipe, not a plain file"}.items():
         with pytest.raises(DataError, match=f"{name}: .*{words}"):
             result.model.read_images([tmp_path / "same.png", tmp_path / name])
 
@@ -126,3 +131,13 @@ def test_the_margin_is_a_setting_of_the_run_and_kept_with_the_model(small, tmp_p
     del about["head_settings"]  # as an older version wrote it
     (plain.folder / "model.json").write_text(json.dumps(about))
     assert fedgrain.load(plain.folder, trust_code=True).head.margin_size == 5.0
+
+
+@pytest.mark.parametrize("shape", [[10**300, 32, 3], [0, 32, 3], [32, 32, True], [32, 32.0, 3]])
+def test_a_shape_no_image_can_have_is_one_sentence(shape, result, tmp_path) -> None:
+    shutil.copytree(result.folder, tmp_path / "copy")
+    file = tmp_path / "copy" / "model.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "image_shape": shape}))
+    with pytest.raises(RunError, match="three whole numbers from 1 to 4096") as refused:
+        fedgrain.load(tmp_path / "copy", trust_code=True)
+    assert "\n" not in str(refused.value)

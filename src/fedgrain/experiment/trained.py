@@ -27,6 +27,7 @@ from fedgrain.predict import node_log_probs, predict
 from fedgrain.taxonomy import Taxonomy, from_json, to_json
 
 FORMAT = "fedgrain-model-1"
+MOST_PIXELS = 4096  # of a side of an image, as where they are decoded
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,8 @@ def load(path: str | Path, *, trust_code: Trust = False) -> TrainedModel:
     except FedgrainError:
         raise
     except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{folder.model}: damaged ({error}); copy the run folder again") from None
+        told = (str(error).splitlines() or [""])[0]  # torch adds a stack of its own
+        raise RunError(f"{folder.model}: damaged ({told}); copy the run folder again") from None
 
 
 def _built(folder: RunFolder, about: dict[str, Any]) -> TrainedModel:
@@ -170,6 +172,8 @@ def _built(folder: RunFolder, about: dict[str, Any]) -> TrainedModel:
     head = build_head(about["head"], taxonomy, **settings)
     height, width, channels = about["image_shape"]
     shape = (height, width, channels)
+    if not all(type(side) is int and 1 <= side <= MOST_PIXELS for side in shape):
+        raise ValueError(f"image_shape must have three whole numbers from 1 to {MOST_PIXELS}")
     net = model_net(about["net"], head, shape, state, branches=about["branches"])
     mean, deviation = (tuple(map(float, about[name])) for name in ("mean", "deviation"))
     normalisation = Normalisation(mean, deviation)
