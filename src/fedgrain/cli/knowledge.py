@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.cli.arguments import add_json, print_json
-from fedgrain.cli.taxonomy import add_coarsening, add_source, load_full, max_children_of
+from fedgrain.cli.taxonomy import (
+    add_coarsening,
+    add_no_pictures,
+    add_source,
+    load_full,
+    max_children_of,
+)
 
 if TYPE_CHECKING:
     from fedgrain.knowledge import Knowledge
@@ -59,6 +65,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--trees", type=int, metavar="N", help="with --out: draw only the first N clients' trees"
     )
+    add_no_pictures(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -74,7 +81,9 @@ def run(args: argparse.Namespace) -> None:
     clients = knowledge_statistics(knowledge, coarse).as_objects()
     if args.out:
         knowledge.save(args.out / "knowledge.json")
-        written = [*_draw_trees(args, coarse, knowledge), *_draw_properties(args, full)]
+        written: list[Path] = []
+        if not args.no_pictures:
+            written = [*_draw_trees(args, coarse, knowledge), *_draw_properties(args, full)]
         print(f"wrote knowledge.json and {len(written)} pictures to {args.out}", file=sys.stderr)
     if args.json:
         settings = ("dataset", "alpha", "seed", "graph", "expertise")

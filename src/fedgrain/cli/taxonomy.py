@@ -32,10 +32,19 @@ def add_to(commands: Any) -> None:
         type=Path,
         metavar="DIR",
         help="write both trees there: full.csv and coarse.csv (edges), full.json and coarse.json "
-        "(everything), and a picture of each as SVG and PNG",
+        "(everything), and a picture of each as SVG and PNG; of a tree of more than 1,200 leaves "
+        "the picture shows the upper levels, and an HTML page all",
     )
+    add_no_pictures(parser)
     add_json(parser)
     parser.set_defaults(run=run)
+
+
+def add_no_pictures(parser: argparse.ArgumentParser) -> None:
+    """Add ``--no-pictures``."""
+    parser.add_argument(
+        "--no-pictures", action="store_true", help="with --out: write data only, no pictures"
+    )
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
@@ -162,7 +171,7 @@ def run(args: argparse.Namespace) -> None:
     coarsening = coarsen(full, max_children_of(args), args.singletons)
     trees = {"full": full, "coarse": coarsening.taxonomy}
     if args.out:
-        write(trees, args.out)
+        write(trees, args.out, pictures=not args.no_pictures)
     rows: dict[str, dict[str, Any]] = {
         name: dict(tree.properties()) for name, tree in trees.items()
     }
@@ -180,16 +189,32 @@ def run(args: argparse.Namespace) -> None:
         print_json({**rows, "dag": {"became_leaves": lost, "dropped_edges": dropped}})
 
 
-def write(trees: dict[str, Taxonomy], folder: Path) -> None:
-    """Write each tree as edges, in full and as a picture."""
-    from fedgrain.report.radial_tree import draw_radial_tree
+def write(trees: dict[str, Taxonomy], folder: Path, *, pictures: bool) -> None:
+    """Write each tree as edges, in full and, if wanted, as a picture."""
     from fedgrain.taxonomy import write_csv, write_json
 
     for name, tree in trees.items():
         write_csv(tree, folder / f"{name}.csv")
         write_json(tree, folder / f"{name}.json")
-        draw_radial_tree(tree, folder / name)
-    print(f"wrote {', '.join(trees)} as .csv, .json, .svg and .png to {folder}", file=sys.stderr)
+    drawn = _draw(trees, folder) if pictures else []
+    kinds = dict.fromkeys([".csv", ".json", *(path.suffix for path in drawn)])
+    print(f"wrote {', '.join(trees)} as {', '.join(kinds)} to {folder}", file=sys.stderr)
+
+
+def _draw(trees: dict[str, Taxonomy], folder: Path) -> list[Path]:
+    """Draw each tree; one that is too large for a picture gets a page as well."""
+    from tqdm import tqdm
+
+    from fedgrain.report.drawn_part import drawn_part
+    from fedgrain.report.html import write_tree_page
+    from fedgrain.report.radial_tree import draw_radial_tree
+
+    written: list[Path] = []
+    for name, tree in tqdm(trees.items(), desc="pictures", file=sys.stderr):
+        written += draw_radial_tree(tree, folder / name)
+        if drawn_part(tree).caption:
+            written.append(write_tree_page(tree, folder / f"{name}.html"))
+    return written
 
 
 def table(root_name: str, rows: dict[str, dict[str, Any]]) -> str:

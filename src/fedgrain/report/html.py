@@ -1,4 +1,4 @@
-"""``report.html``: one file that opens from disk, without a network, for people to look at.
+"""Pages that open from disk, without a network: ``report.html``, and a large tree.
 
 Everything a user named goes through Jinja's escaping, as text or as JSON; should something slip
 through, the page's own policy lets no script run but the two that are hashed here.
@@ -10,6 +10,7 @@ import base64
 import hashlib
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -20,6 +21,8 @@ from fedgrain.errors import ReportError
 from fedgrain.files import write_text
 from fedgrain.plugins import Trust
 from fedgrain.report.page import Page
+from fedgrain.report.plots import tree_trace
+from fedgrain.taxonomy import Taxonomy
 
 NAME = "report.html"
 
@@ -58,6 +61,22 @@ def page_of(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
 
 def render(page: Page) -> str:
     """Return the page as HTML."""
+    css = Markup(_template("report.css"))  # our own file, not a user's text
+    return _rendered("report.html.j2", "report.js", page=page, version=__version__, css=css)
+
+
+def write_tree_page(taxonomy: Taxonomy, path: str | Path) -> Path:
+    """Write a page that shows all of a taxonomy, some levels at a time: a click goes deeper."""
+    trace = {**tree_trace(taxonomy), "hovertemplate": "%{label}<br>leaves: %{value}<extra></extra>"}
+    figure = {"data": [trace], "layout": {"margin": {"t": 10, "l": 10, "r": 10, "b": 10}}}
+    told = f"{len(taxonomy):,} classes, {len(taxonomy.leaves):,} of them leaves"
+    name = taxonomy.names[0]
+    write_text(path, _rendered("tree.html.j2", "tree.js", name=name, told=told, figure=figure))
+    return Path(path)
+
+
+def _rendered(template: str, script: str, **content: Any) -> str:
+    """Fill in a template; only plotly's script and the page's own may run on it."""
     environment = Environment(
         loader=PackageLoader("fedgrain.report"),
         autoescape=True,
@@ -65,13 +84,11 @@ def render(page: Page) -> str:
         keep_trailing_newline=True,
     )
     environment.filters["breakable"] = breakable
-    scripts = {"plotly": get_plotlyjs(), "script": _template("report.js")}
-    return environment.get_template("report.html.j2").render(
-        page=page,
-        version=__version__,
-        css=Markup(_template("report.css")),  # our own files, not a user's text
+    scripts = {"plotly": get_plotlyjs(), "script": _template(script)}
+    return environment.get_template(template).render(
         hashes=Markup(" ".join(map(script_hash, scripts.values()))),
-        **{name: Markup(text) for name, text in scripts.items()},
+        **{name: Markup(text) for name, text in scripts.items()},  # ours, not a user's text
+        **content,
     )
 
 

@@ -101,6 +101,21 @@ def thinned(count: int, most: int = MOST_POINTS) -> list[int]:
     return [int(place) for place in np.linspace(0, count - 1, most).round()]
 
 
+def tree_trace(taxonomy: Taxonomy) -> dict[str, Any]:
+    """Return what a sunburst of a taxonomy needs; a sector is as wide as its leaves are many."""
+    return {
+        "type": "sunburst",
+        "ids": [plain(node) for node in taxonomy.ids],
+        "labels": [plain(name) for name in taxonomy.names],
+        "parents": ["", *(plain(taxonomy.ids[p]) for p in taxonomy.parents[1:].tolist())],
+        "values": taxonomy.leaf_counts.tolist(),
+        "branchvalues": "total",
+        "maxdepth": LEVELS,
+        "sort": False,
+        "insidetextorientation": "radial",
+    }
+
+
 def sunburst(
     taxonomy: Taxonomy,
     accuracy: NDArray[np.float64],
@@ -119,15 +134,7 @@ def sunburst(
         for share, tests, knowers in zip(accuracy, tested, knowing, strict=True)
     ]
     trace = {
-        "type": "sunburst",
-        "ids": [plain(node) for node in taxonomy.ids],
-        "labels": [plain(name) for name in taxonomy.names],
-        "parents": ["", *(plain(taxonomy.ids[p]) for p in taxonomy.parents[1:].tolist())],
-        "values": taxonomy.leaf_counts.tolist(),
-        "branchvalues": "total",
-        "maxdepth": LEVELS,
-        "sort": False,
-        "insidetextorientation": "radial",
+        **tree_trace(taxonomy),
         "text": texts,
         "textinfo": "label",
         "hovertemplate": "%{label}<br>%{text}<extra></extra>",

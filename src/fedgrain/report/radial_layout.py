@@ -124,6 +124,6 @@ def overlaps(box: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
     return np.asarray(~apart.any(axis=1))
 
 
-def shortened(name: str) -> str:
+def shortened(name: str, longest: int = LONGEST_NAME) -> str:
     """Cut a long name, so that one does not push the whole picture apart."""
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1].rstrip() + "…"
+    return name if len(name) <= longest else name[: longest - 1].rstrip() + "…"

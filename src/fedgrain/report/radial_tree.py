@@ -14,6 +14,7 @@ from matplotlib.patches import Circle
 from matplotlib.path import Path as Curve
 from numpy.typing import NDArray
 
+from fedgrain.report.drawn_part import drawn_part
 from fedgrain.report.pictures import POINTS_PER_INCH, new_figure, write_picture
 from fedgrain.report.radial_layout import RadialLayout, on_paper
 from fedgrain.taxonomy.tree import Taxonomy
@@ -30,9 +31,16 @@ def draw_radial_tree(
     known: BoolArray | None = None,
     title: str | None = None,
 ) -> list[Path]:
-    """Write the tree as SVG and PNG; ``known`` [nodes] greys out what a client does not know."""
+    """Write the tree as SVG and PNG; ``known`` [nodes] greys out what a client does not know.
+
+    Of a tree of more than 1,200 leaves the upper levels are drawn, and the title says so.
+    """
+    part = drawn_part(taxonomy)
     coloured = np.ones(len(taxonomy), dtype=np.bool_) if known is None else np.asarray(known)
-    layout = RadialLayout(taxonomy)
+    coloured = coloured[part.nodes]
+    if part.caption:
+        title = f"{title}: {part.caption}" if title else part.caption
+    layout = RadialLayout(part.taxonomy)
     half = layout.size / 2
     title_size = min(30.0, 9 + layout.size / 120)
     room_for_title = 2 * title_size if title else 0.0
@@ -45,7 +53,7 @@ def draw_radial_tree(
     for radius in layout.ring_radii[1:]:
         axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=RING, linewidth=0.8, zorder=0))
     _draw_edges(axes, layout, coloured)
-    _draw_nodes(axes, layout, coloured)
+    _draw_nodes(axes, layout, coloured, part.is_cut)
     _draw_leaf_names(axes, layout, coloured)
     _draw_inner_names(axes, layout, coloured)
     if title:
@@ -87,11 +95,12 @@ def _draw_edges(axes: Axes, layout: RadialLayout, known: BoolArray) -> None:
         axes.add_collection(curves, autolim=False)
 
 
-def _draw_nodes(axes: Axes, layout: RadialLayout, known: BoolArray) -> None:
+def _draw_nodes(axes: Axes, layout: RadialLayout, known: BoolArray, is_cut: BoolArray) -> None:
     taxonomy = layout.taxonomy
     colours = np.full(len(taxonomy), BLUE, dtype=object)
     diameters = np.full(len(taxonomy), layout.inner_diameter)
     colours[taxonomy.leaves] = BLACK
+    colours[is_cut] = BLUE  # inner classes, though nothing is drawn below them
     diameters[taxonomy.leaves] = layout.leaf_diameter
     colours[0] = RED
     diameters[0] = 2 * layout.inner_diameter
