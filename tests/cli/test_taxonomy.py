@@ -38,7 +38,8 @@ EXPECTED = {
 @pytest.mark.parametrize("hash_seed", ["0", "4711"])
 def test_the_same_counts_and_trees_whatever_the_hash_seed(fedgrain, dataset, hash_seed, tmp_path):
     done = fedgrain(
-        "taxonomy", "--dataset", dataset, "--json", "--out", tmp_path, PYTHONHASHSEED=hash_seed
+        *["taxonomy", "--dataset", dataset, "--json", "--out", tmp_path, "--no-pictures"],
+        PYTHONHASHSEED=hash_seed,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == EXPECTED[dataset]
@@ -75,6 +76,21 @@ def test_own_trees_and_noun_lists(fedgrain, tmp_path):
     done = fedgrain("taxonomy", "--csv", tmp_path / "tree.csv", "--dag", "--max-children", 5)
     assert "classes in all" in done.stdout
     assert done.returncode == 0
+
+
+def test_pictures_may_be_left_out(tmp_path, capsys):
+    wish = ["taxonomy", "--dataset", "glyphs", "--out"]
+    assert main([*wish, str(tmp_path / "plain"), "--no-pictures"]) == 0
+    data = ["coarse.csv", "coarse.json", "full.csv", "full.json"]
+    assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == data
+    assert "pictures:" not in capsys.readouterr().err
+    assert main([*wish, str(tmp_path / "drawn")]) == 0
+    pictures = ["coarse.png", "coarse.svg", "full.png", "full.svg"]
+    assert sorted(path.name for path in (tmp_path / "drawn").iterdir()) == sorted(data + pictures)
+    assert "pictures: 100%" in capsys.readouterr().err
+    knowledge = ["knowledge", "--dataset", "glyphs", "--alpha", "0.5", "--no-pictures", "--out"]
+    assert main([*knowledge, str(tmp_path / "k")]) == 0
+    assert [path.name for path in (tmp_path / "k").iterdir()] == ["knowledge.json"]
 
 
 def test_what_a_graph_loses_is_said(tmp_path, capsys):

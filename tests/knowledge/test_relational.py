@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgrain.errors import KnowledgeError
-from fedgrain.knowledge import hidden_leaves, known_paths_only, relational_neighbours
+from fedgrain.knowledge import (
+    hidden_leaves,
+    known_paths_only,
+    relational,
+    relational_neighbours,
+)
 from fedgrain.knowledge.expertise import draw_known_leaves
 from fedgrain.knowledge.relational import Neighbours
 from fedgrain.randomness import numpy_generator
@@ -262,3 +267,17 @@ def test_seeds_and_clients_differ():
     one, two = (relational_neighbours(tree, 10, 0.7, seed) for seed in (47, 48))
     assert one != two
     assert len(np.unique(one.known, axis=0)) == 10
+
+
+@pytest.mark.parametrize("graph", ["complete", "tree"])
+def test_blocks_do_not_change_a_bit(graph, monkeypatch):
+    tree = dataset_taxonomy("cifar100")
+    sure = known_paths_only(tree, 10, 0.8, 47).known[3]
+    whole = Neighbours.of(tree, graph).propagate(sure, numpy_generator(47, "any order"))
+    table = tree.wu_palmer(root_depth=1)
+    rows, columns = np.array([150, 3, 0, 77]), np.array([0, 2, 9, 77, 150])
+    part = tree.wu_palmer_of(rows, columns, root_depth=1)
+    assert np.array_equal(part, table[np.ix_(rows, columns)])
+    monkeypatch.setattr(relational, "BLOCK_CELLS", 1)
+    again = Neighbours.of(tree, graph).propagate(sure, numpy_generator(47, "any order"))
+    assert np.array_equal(whole, again)

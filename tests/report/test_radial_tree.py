@@ -1,3 +1,4 @@
+import json
 import re
 
 import numpy as np
@@ -6,9 +7,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from fedgrain.report import pictures, radial_tree
+from fedgrain.report.drawn_part import CUT_LEAVES, drawn_part
+from fedgrain.report.html import write_tree_page
 from fedgrain.report.radial_layout import LONGEST_NAME, RadialLayout, overlaps, shortened
 from fedgrain.report.radial_tree import draw_radial_tree
 from fedgrain.taxonomy import Taxonomy, coarsen, dataset_taxonomy
+from large_trees import large_tree
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +156,60 @@ def test_names_are_text_and_never_formulas(tmp_path):
 def test_boxes_that_overlap():
     others = np.array([[0, 0, 1, 1], [1, 0, 2, 1], [0.5, 0.5, 3, 3], [0, 2, 1, 3]], dtype=float)
     assert overlaps(np.array([0, 0, 1, 1.0]), others).tolist() == [True, False, True, False]
+
+
+def wide_tree(children):
+    return Taxonomy.from_edges([("r", f"w{number:05d}") for number in range(children)])
+
+
+def test_a_tree_with_room_is_drawn_whole():
+    for tree in (wide_tree(1_200), Taxonomy.from_edges([], root="r")):
+        part = drawn_part(tree)
+        assert part.taxonomy is tree and part.caption is None and not part.is_cut.any()
+
+
+def test_of_a_large_tree_whole_levels_are_drawn():
+    tree = large_tree()
+    part = drawn_part(tree)
+    assert part.caption == "4 of 7 levels; in brackets the leaves below, 10,000 in all"
+    assert np.array_equal(part.nodes, np.flatnonzero(tree.depth <= 4))
+    assert part.taxonomy.ids == tuple(tree.ids[node] for node in part.nodes)
+    assert np.array_equal(part.nodes[part.is_cut], np.flatnonzero(tree.depth == 4))
+    told = [part.taxonomy.names[leaf] for leaf in part.taxonomy.leaves]
+    counts = [int(re.search(r"\(([\d,]+)\)$", name)[1].replace(",", "")) for name in told]
+    assert len(counts) <= CUT_LEAVES and sum(counts) == 10_000
+    assert max(map(len, told)) <= LONGEST_NAME
+
+
+def test_of_a_wide_or_deep_tree_a_part_is_drawn():
+    favoured = Taxonomy.from_edges(
+        [("r", f"w{n:05d}") for n in range(5_000)] + [("w04999", "x"), ("w04999", "y")]
+    )
+    part = drawn_part(favoured)
+    assert len(part.taxonomy.leaves) == CUT_LEAVES
+    assert part.taxonomy.names[-2:] == ("w04999 (2)", "… 4,401 more")
+    chain = Taxonomy.from_edges([(f"n{n:03d}", f"n{n + 1:03d}") for n in range(400)])
+    assert drawn_part(chain).taxonomy.depth.max() == 40
+
+
+def test_the_picture_of_a_large_tree_has_a_sensible_size(tmp_path):
+    tree = large_tree(sizes=(3, 13, 51, 273, 2_000))
+    known = np.zeros(len(tree), dtype=bool)
+    known[tree.path(tree.leaves[0])] = True
+    svg, png = draw_radial_tree(tree, tmp_path / "tree", known, "client 0")
+    with Image.open(png) as picture:
+        assert max(picture.size) < 3_000
+    text = svg.read_text("utf-8")
+    assert "client 0: 4 of 5 levels; in brackets the leaves below, 2,000 in all" in text
+    assert text.count("<text") < 500
+
+
+def test_a_page_shows_all_of_a_large_tree(tmp_path):
+    evil = "</script><script>alert(1)</script>"
+    tree = Taxonomy.from_edges([(evil, "a"), (evil, "b"), ("a", "c")], {"b": "<b>"})
+    page = write_tree_page(tree, tmp_path / "tree.html").read_text("utf-8")
+    assert evil not in page
+    content = page.split('<script type="application/json" id="figure">')[1].split("</script>")[0]
+    (trace,) = json.loads(content)["data"]
+    assert trace["values"] == [2, 1, 1, 1]
+    assert trace["labels"][-1] == "&lt;b&gt;"

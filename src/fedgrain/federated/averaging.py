@@ -45,7 +45,7 @@ class RunningAverage:
         """Add one client's state with its weight, the number of samples that entered its loss."""
         for name, value in state.items():
             if value.is_floating_point():
-                part = value.double() * weight
+                part = value.to(torch.float64, copy=True).mul_(weight)
                 self.total[name] = self.total[name].add_(part) if name in self.total else part
         self.weight += weight
 
