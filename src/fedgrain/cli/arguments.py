@@ -41,3 +41,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def print_json(content: Mapping[str, Any]) -> None:
     """Print one JSON object on standard output."""
     print(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def need_flower() -> None:
+    """Say how to install the extra where it is missing."""
+    from importlib.util import find_spec
+
+    from fedgrain.errors import DeploymentError
+
+    if find_spec("flwr") is None or find_spec("cryptography") is None:
+        raise DeploymentError("this needs Flower; install it with: pip install 'fedgrain[flower]'")

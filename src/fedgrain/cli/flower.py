@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import stages
-from fedgrain.cli.arguments import add_json, add_trust, print_json
+from fedgrain.cli import flower_members
+from fedgrain.cli.arguments import add_json, add_trust, need_flower, print_json
 
 
 def add_to(commands: Any) -> None:
@@ -19,15 +20,17 @@ def add_to(commands: Any) -> None:
     )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_init(parts)
+    flower_members.add_to(parts)
     _add_check(parts)
+    flower_members.add_join(parts)
 
 
 def _add_init(parts: Any) -> None:
     parser = parts.add_parser(
         "init",
         help="write the folder from which a federation is started",
-        description="Write a folder with the Flower app, a certificate authority, the server's "
-        "certificate, and COMMANDS.md: what to type on each machine.",
+        description="Write a folder with the signed Flower app, certificates, the rules of the "
+        "gate (nginx) before the server, and COMMANDS.md: what to type on each machine.",
         epilog="Example: fedgrain flower init federation --taxonomy tree.csv --host 10.0.0.5 "
         "--site museum --site zoo --site herbarium --keys",
     )
@@ -43,7 +46,15 @@ def _add_init(parts: Any) -> None:
     parser.add_argument(
         "--host", default="127.0.0.1", help="name or address by which sites reach the server"
     )
-    parser.add_argument("--port", type=int, default=8000, help="of the server (default: 8000)")
+    parser.add_argument(
+        "--port", type=int, default=8000, help="of the gate, for the sites (default: 8000)"
+    )
+    parser.add_argument(
+        "--link-port", type=int, metavar="N", help="of the SuperLink, on loopback (default: port+1)"
+    )
+    parser.add_argument(
+        "--hub-port", type=int, metavar="N", help="of the signed app, on loopback (default: port+2)"
+    )
     parser.add_argument("--keys", action="store_true", help="make a key pair for every site")
     parser.add_argument(
         "--count-rounding",
@@ -105,7 +116,7 @@ def _add_check(parts: Any) -> None:
         description="Check a site before it joins: its labels against the taxonomy, counts per "
         "depth and branch, the connection, certificate and key, and what will leave the site.",
         epilog="Example: fedgrain flower check --app app --images images.csv --site museum "
-        "--server 10.0.0.5:8000 --certificate ca.crt --key museum",
+        "--server 10.0.0.5:8000 --key museum",
     )
     parser.add_argument("--app", type=Path, required=True, metavar="DIR", help="the server's app")
     parser.add_argument(
@@ -115,12 +126,11 @@ def _add_check(parts: Any) -> None:
         "--allow-links", action="store_true", help="follow links to images out of its folder"
     )
     add_trust(parser)
-    parser.add_argument("--site", default="site", metavar="NAME", help="the site's name")
+    parser.add_argument("--site", required=True, metavar="NAME", help="the site's name")
     parser.add_argument("--knowledge", metavar="JSON", help="what the site knows, if not inferred")
     parser.add_argument("--count-rounding", type=int, default=1, metavar="N", help="as the app's")
     parser.add_argument("--server", metavar="HOST:PORT", help="also check the connection")
-    parser.add_argument("--certificate", type=Path, metavar="FILE", help="the server's ca.crt")
-    parser.add_argument("--key", type=Path, metavar="FILE", help="the site's private key")
+    flower_members.add_papers(parser, required=False)
     add_json(parser)
     parser.set_defaults(run=check)
 
@@ -129,14 +139,14 @@ def check(args: argparse.Namespace) -> None:
     """Check, print every finding, and fail if one is bad."""
     from fedgrain.errors import DeploymentError
 
-    _need_flower()
+    need_flower()
     from fedgrain.federated.flower.app_folder import app_privacy
     from fedgrain.federated.flower.check import STAYS, Server, check_server, check_site, leaving
 
     if args.count_rounding < 1:
         raise DeploymentError(f"--count-rounding is {args.count_rounding}, but must be at least 1")
-    if (args.server is None) != (args.certificate is None):
-        raise DeploymentError("--server and --certificate belong together; give both or none")
+    if args.server is not None and args.certificate is None and args.key is None:
+        raise DeploymentError("--server needs --key, or at least --certificate")
     findings, counted = check_site(
         args.app,
         args.images,
@@ -147,7 +157,9 @@ def check(args: argparse.Namespace) -> None:
         trust_code=args.trust_code,
     )
     if args.server is not None:
-        findings += check_server(Server(args.server, args.certificate, args.key))
+        papers = flower_members.papers(args) if args.key is not None else None
+        certificate = papers.authority if papers is not None else args.certificate
+        findings += check_server(Server(args.server, certificate, papers), args.site)
     leaves = leaving(args.count_rounding, app_privacy(args.app))
     if args.json:
         told = {"findings": [vars(finding) for finding in findings], "counted": counted}
@@ -181,7 +193,7 @@ def init(args: argparse.Namespace) -> None:
     from fedgrain.experiment.config import Config, read_config
     from fedgrain.plugins import check_trust
 
-    _need_flower()
+    need_flower()
     from fedgrain.federated.flower.deployment import Deployment, write_deployment
     from fedgrain.federated.flower.privacy import Privacy
 
@@ -202,6 +214,8 @@ def init(args: argparse.Namespace) -> None:
         args.strategy,
         privacy,
         args.most_samples,
+        args.link_port,
+        args.hub_port,
     )
     told: dict[str, Any] = {"folder": str(args.folder.absolute()), "sites": args.sites}
     if privacy is not None:
@@ -217,13 +231,3 @@ def init(args: argparse.Namespace) -> None:
             f"{told['privacy']['epsilon']:.3g} at a delta of {privacy.delta:g}"
         )
     print(f"everything is in {args.folder}; what to type on each machine: COMMANDS.md there")
-
-
-def _need_flower() -> None:
-    """Say how to install the extra where it is missing."""
-    from importlib.util import find_spec
-
-    from fedgrain.errors import DeploymentError
-
-    if find_spec("flwr") is None or find_spec("cryptography") is None:
-        raise DeploymentError("this needs Flower; install it with: pip install 'fedgrain[flower]'")

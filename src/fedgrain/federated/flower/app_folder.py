@@ -6,6 +6,7 @@ import json
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedgrain.errors import DeploymentError
 from fedgrain.experiment.config import Config, read_config
@@ -43,6 +44,8 @@ clientapp = "{package}.client_app:app"
 [tool.flwr.app.config]
 sites = {sites}
 run-folder = {run_folder}
+# on the server: which key belongs to which site; empty lets every node in
+record = {record}
 wait-seconds = {wait_seconds}
 count-rounding = {count_rounding}
 strategy = "{strategy}"
@@ -93,10 +96,18 @@ class App:
         return cls(config, read_json(tree) if tree.exists() else None)
 
 
+def app_settings(folder: Path) -> dict[str, Any]:
+    """Read an app's own settings."""
+    path = folder / "pyproject.toml"
+    try:
+        return dict(tomllib.loads(read_text(path))["tool"]["flwr"]["app"]["config"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DeploymentError(f"{path}: not the settings of an app ({error})") from error
+
+
 def app_privacy(folder: Path) -> Privacy | None:
     """Read from an app's own settings whether its sites noise what they send."""
-    settings = tomllib.loads(read_text(folder / "pyproject.toml"))
-    return Privacy.of(settings["tool"]["flwr"]["app"]["config"])
+    return Privacy.of(app_settings(folder))
 
 
 def write_app(folder: Path, app: App, operation: Operation) -> None:
@@ -113,6 +124,7 @@ def write_app(folder: Path, app: App, operation: Operation) -> None:
         package=PACKAGE,
         sites=json.dumps(json.dumps(list(operation.sites), ensure_ascii=False)),
         run_folder=json.dumps(str(operation.run_folder.absolute()), ensure_ascii=False),
+        record=json.dumps(str(operation.record.absolute()) if operation.record else ""),
         wait_seconds=operation.wait_seconds,
         count_rounding=operation.count_rounding,
         strategy=operation.strategy,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
 import os
-import shutil
 import signal
 import socket
 import ssl
@@ -18,14 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from cryptography.x509.oid import NameOID
 
 from fedgrain import catalogue
 from fedgrain.data.manifest import read_manifest
 from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.experiment.prepare import Prepared
-from fedgrain.federated.flower.app_folder import PACKAGE, App, app_privacy
+from fedgrain.federated.flower.app_folder import PACKAGE, App, app_privacy, app_settings
+from fedgrain.federated.flower.certificates import HOW_TO_MAKE
+from fedgrain.federated.flower.join import Papers
+from fedgrain.federated.flower.operation import site_names
 from fedgrain.federated.flower.privacy import Privacy
 from fedgrain.federated.flower.site import Site, alone, prepare_site
 from fedgrain.plugins import Trust, check_trust
@@ -44,7 +50,6 @@ LEAVES_PRIVATELY = (
     "the name of the site, when it answers, and that it failed if it did, but not why",
 )
 STAYS = "images, the label of any image, names of files, and what your labellers know"
-QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 
 
@@ -63,7 +68,7 @@ class Server:
 
     address: str
     certificate: Path
-    key: Path | None = None
+    papers: Papers | None = None
 
 
 def check_site(
@@ -87,13 +92,16 @@ def check_site(
     try:
         rows = read_manifest(images, app.taxonomy)
     except FedgrainError as error:
-        return [Finding("labels", False, str(error))], {}
+        return [_name(app_folder, site), Finding("labels", False, str(error))], {}
     depths = np.bincount(app.taxonomy.depth[rows.labels])
     counted: dict[str, Any] = {
         "images": len(rows.labels),
         "per_depth": {str(depth): int(count) for depth, count in enumerate(depths)},
     }
-    findings = [Finding("labels", True, f"all {len(rows.labels)} are nodes of the taxonomy")]
+    findings = [
+        _name(app_folder, site),
+        Finding("labels", True, f"all {len(rows.labels)} are nodes of the taxonomy"),
+    ]
     try:
         prepared = prepare_site(app, site, images, knowledge, allow_links=allow_links)
     except FedgrainError as error:
@@ -115,6 +123,14 @@ def check_site(
         text = f"{able} of {len(counts.branches)} branches have the {gamma} samples they need"
         findings.append(Finding("branches", able > 0, text))
     return findings, counted
+
+
+def _name(app_folder: Path, site: str) -> Finding:
+    names = site_names(str(app_settings(app_folder)["sites"]))
+    if site in names:
+        return Finding("name", True, f"{site} is a site of the app")
+    text = f"{site!r} is no site of the app, which has {', '.join(names)}; give --site NAME"
+    return Finding("name", False, text)
 
 
 def _of_data(prepared: Prepared) -> Iterator[Finding]:
@@ -141,7 +157,7 @@ def leaving(rounding: int, privacy: Privacy | None = None) -> list[str]:
     return [line.format(rounded=how) for line in LEAVES]
 
 
-def check_server(server: Server) -> Iterator[Finding]:
+def check_server(server: Server, site: str) -> Iterator[Finding]:
     """Check connection, certificate and key, as far as one leads to the next."""
     host, _, port = server.address.rpartition(":")
     if not host or not port.isdigit():
@@ -154,12 +170,13 @@ def check_server(server: Server) -> Iterator[Finding]:
         return
     connection = _connection(host.strip("[]"), int(port), server.certificate)
     yield from connection
-    if server.key is None or not all(finding.good for finding in connection):
+    if server.papers is None or not all(finding.good for finding in connection):
         return
-    of_key = _key(server.key)
-    yield of_key
-    if of_key.good:
-        yield _registration(server)
+    for look in (_key(server.papers.key), _identity(server.papers, site)):
+        yield look
+        if not look.good:
+            return
+    yield _registration(server.address, server.papers)
 
 
 def _connection(host: str, port: int, certificate: Path) -> list[Finding]:
@@ -192,7 +209,7 @@ def _connection(host: str, port: int, certificate: Path) -> list[Finding]:
 
 
 def _key(path: Path) -> Finding:
-    how = "make one with: ssh-keygen -t ecdsa -b 384 -N '' -f NAME"
+    how = HOW_TO_MAKE
     try:
         key = load_ssh_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError) as error:
@@ -205,22 +222,41 @@ def _key(path: Path) -> Finding:
     return Finding("key", True, f"{path} is a private key only you may read")
 
 
-def _registration(server: Server) -> Finding:
+def _identity(papers: Papers, site: str) -> Finding:
+    """Look whether the site's certificate is of its name, its key and the federation's CA."""
+    try:
+        papers.check()
+        papers.context()
+        own = x509.load_pem_x509_certificate(papers.own.read_bytes())
+        authority = x509.load_pem_x509_certificate(papers.authority.read_bytes())
+        own.verify_directly_issued_by(authority)
+        (name,) = own.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except (FedgrainError, ValueError, TypeError, InvalidSignature) as error:
+        said = str(error) or "it is signed by another authority"
+        return Finding("identity", False, f"{papers.own}: {said}; ask the operator for a new one")
+    if name.value != site:
+        text = f"{papers.own} is of {name.value!r}, not {site!r}; a key belongs to one name"
+        return Finding("identity", False, text)
+    until = own.not_valid_after_utc
+    if until < datetime.datetime.now(datetime.UTC):
+        text = f"{papers.own} ended on {until:%Y-%m-%d}; ask for: fedgrain flower renew"
+        return Finding("identity", False, text)
+    return Finding("identity", True, f"the key belongs to {site}, until {until:%Y-%m-%d}")
+
+
+def _registration(address: str, papers: Papers) -> Finding:
     """Join for a moment with the real program: only the server knows whom it lets in."""
-    programs = Path(sys.executable).parent  # Flower finds its own helpers by the path
-    path = os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)])
     command = [
-        shutil.which("flower-supernode", path=path) or "flower-supernode",
-        "--root-certificates", str(server.certificate),
-        "--auth-supernode-private-key", str(server.key),
-        "--superlink", server.address, "--max-retries", "1", "--port", str(_free_port()),
+        sys.executable, "-c", "import sys, fedgrain.cli; sys.exit(fedgrain.cli.main())",
+        "flower", "join", "--server", address, "--key", str(papers.key),
+        "--certificate", str(papers.authority), "--site-certificate", str(papers.own),
+        "--trusted", str(papers.trusted), "--port", str(_free_port()), "--max-retries", "1",
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as place:
         log = Path(place) / "log"
         with log.open("wb") as file:
             joined = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                env={**os.environ, "PATH": path, **QUIET},
                 start_new_session=True,
             )  # fmt: skip
         try:
@@ -232,11 +268,11 @@ def _registration(server: Server) -> Finding:
             said = log.read_text(errors="replace")
         finally:
             _end(joined)
-    if "2004" in said:
+    if "2004" in said or "401" in said or "400 Bad Request" in said:
         text = (
-            "the server refuses this key: send it the public one, to be let in with `flwr "
-            "supernode register NAME.pub fedgrain --name NAME`; if it is registered, this site is "
-            "running already, or was killed a minute ago"
+            "the server refuses this key: ask the operator for `fedgrain flower add` with your "
+            "public one, and `fedgrain flower apply`; if that is done, this site is running "
+            "already, or was killed a minute ago"
         )
         return Finding("registration", False, text)
     last = said.strip().splitlines()[-1:] or ["it said nothing"]

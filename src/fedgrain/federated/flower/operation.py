@@ -25,6 +25,7 @@ class Operation:
     strategy: str = "ours"
     privacy: Privacy | None = None
     most_samples: int | None = None  # that a site may claim; None: as the others suggest
+    record: Path | None = None  # which key belongs to which name; None lets everyone in
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Operation:
@@ -37,6 +38,7 @@ class Operation:
             str(settings["strategy"]),
             Privacy.of(settings),
             int(settings.get("most-samples", 0)) or None,
+            Path(str(settings["record"])) if settings.get("record") else None,
         )
 
     @property

@@ -36,6 +36,7 @@ from fedgrain.federated.flower.ledger import ServerLedger
 from fedgrain.federated.flower.limits import FEWEST
 from fedgrain.federated.flower.operation import Begun, Operation
 from fedgrain.federated.flower.privacy import need_accounting
+from fedgrain.federated.flower.record import Roster
 from fedgrain.federated.flower.strategies import average_by
 from fedgrain.federated.flower.traffic import Traffic
 from fedgrain.files import append_line, read_text
@@ -115,6 +116,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             new_average=average_by(operation.strategy, app.config, workshop.parameters),
             ledger=ledger,
             most_samples=operation.most_samples,
+            roster=Roster(operation.record),
         )
         if len(operation.sites) < FEWEST:
             tell([f"fewer than {FEWEST} sites: their updates cannot be judged by each other"])
