@@ -1,4 +1,4 @@
-"""A real SuperLink and real SuperNodes on loopback, each in a process group that is ended."""
+"""A real SuperLink, gate and real SuperNodes on loopback, each in a process group that is ended."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = LIMIT) -> N
     while not true():
         assert time.monotonic() < end, f"{what}: not within {seconds:g} seconds"
         time.sleep(0.1)
+
+
+def found_program(name: str) -> Path | str:
+    """Return a program of ours or Flower's; others (env, nginx) are found by the path."""
+    return BIN / name if (BIN / name).exists() else name
 
 
 class Started:
@@ -112,9 +117,16 @@ class Network:
     """A SuperLink and its SuperNodes; leaving the context ends all of them."""
 
     def __init__(
-        self, folder: Path, home: Path | None = None, link: list[str] | None = None, port: int = 0
+        self,
+        folder: Path,
+        home: Path | None = None,
+        link: list[str] | None = None,
+        port: int = 0,
+        gate: list[str] | None = None,
+        gate_port: int = 0,
     ) -> None:
         self.folder, self.port = folder, port or free_port()
+        self.gate_command, self.gate_port = gate, gate_port
         self.address = f"127.0.0.1:{self.port}"
         self.link_command = link or [
             "flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(self.port),
@@ -140,8 +152,7 @@ class Network:
 
     def __enter__(self) -> Network:
         try:
-            self.link = self.start("superlink", self.link_command)
-            wait_until(self._listens, "the SuperLink listens", 60)
+            self.start_server()
         except BaseException:
             self.close()
             raise
@@ -162,19 +173,29 @@ class Network:
         for started in self.started:
             started.kill()
 
+    def start_server(self) -> None:
+        """Start the SuperLink, and the gate before it if there is one."""
+        self.link = self.start("superlink", self.link_command)
+        wait_until(lambda: self._listens(self.link, self.port), "the SuperLink listens", 60)
+        if self.gate_command:
+            self.gate = self.start("gate", self.gate_command)
+            wait_until(lambda: self._listens(self.gate, self.gate_port), "the gate listens", 30)
+
     def start(
         self, name: str, command: list[str], place: Path | None = None, **environment: str
     ) -> Started:
         """Start a command of Flower's in a folder; its log is NAME.log."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = [str(BIN / command[0]), *command[1:]]
+        command = [str(found_program(command[0])), *command[1:]]
         log, variables = self.folder / f"{name}.log", {**self.environment, **environment}
         self.started.append(Started(command, log, variables, place or self.folder))
         return self.started[-1]
 
-    def call(self, name: str, command: list[str], seconds: float = 60) -> str:
+    def call(
+        self, name: str, command: list[str], seconds: float = 60, place: Path | None = None
+    ) -> str:
         """Run a command to its end and return what it said."""
-        started = self.start(name, command)
+        started = self.start(name, command, place)
         wait_until(lambda: started.process.poll() is not None, name, seconds)
         assert started.process.returncode == 0, started.text()
         return started.text()
@@ -194,7 +215,7 @@ class Network:
         changed = ["-c", settings] if settings else []
         return self.start(name, ["flwr", "run", str(app), "fedgrain", "--stream", *changed])
 
-    def _listens(self) -> bool:
-        assert self.link.process.poll() is None, self.link.text()
+    def _listens(self, started: Started, port: int) -> bool:
+        assert started.process.poll() is None, started.text()
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex(("127.0.0.1", port)) == 0

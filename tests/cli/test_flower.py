@@ -62,16 +62,25 @@ def test_init_writes_an_app_and_keeps_secrets_beside_it(fedgrain: Run, place: Pa
     assert app.config.supervision == "marginal"  # of inferred knowledge
     assert app.config.client_time_limit == 600.0  # a site that hangs does not stop the others
     assert "count-rounding = 50" in (out / "app" / "pyproject.toml").read_text()
-    secrets = [out / "certificates" / "ca.key", out / "certificates" / "server.key"]
-    secrets += [out / "keys" / "museum", out / "keys" / "zoo"]
-    assert [stat.S_IMODE(path.stat().st_mode) for path in secrets] == [0o600] * 4
+    secrets = [out / "operator" / "ca.key", out / "certificates" / "server.key"]
+    secrets += [out / "operator" / "signing"]
+    secrets += [out / "sites" / "museum" / "museum", out / "sites" / "zoo" / "zoo"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in secrets] == [0o600] * 5
     in_app = [path for path in (out / "app").rglob("*") if path.is_file()]
     assert not any(b"PRIVATE KEY" in path.read_bytes() for path in in_app)
     commands = (out / "COMMANDS.md").read_text()
     assert (
-        commands.count("export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1") == 3
-    )  # the server and two sites
-    assert "--superlink 10.1.2.3:8000" in commands and "--host 0.0.0.0" in commands
+        commands.count("export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1") == 4
+    )  # the server, the operator and two sites
+    # the SuperLink is on loopback whatever the host; the gate alone is reached from outside
+    assert "--host 127.0.0.1 --port 8001" in commands and "0.0.0.0" not in commands
+    assert commands.count("flower join --server 10.1.2.3:8000") == 2
+    listens = [
+        line.split()[1]
+        for line in (out / "nginx.conf").read_text().splitlines()
+        if line.strip().startswith("listen ")
+    ]
+    assert listens == ["0.0.0.0:8000", "127.0.0.1:8002"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +116,8 @@ def test_an_existing_folder_is_left_alone(fedgrain: Run, place: Path) -> None:
 
 def check(fedgrain: Run, place: Path, images: Path, *options: object) -> Any:
     app = place / "out" / "app"
-    return fedgrain("flower", "check", "--app", app, "--images", images, *options)
+    named = () if "--site" in options else ("--site", "museum")
+    return fedgrain("flower", "check", "--app", app, "--images", images, *named, *options)
 
 
 def test_check_counts_and_says_what_leaves(fedgrain: Run, place: Path) -> None:
@@ -157,7 +167,7 @@ def test_check_tells_a_wrong_label_with_its_line_and_what_is_near(
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "BAD   labels" in done.stdout and "line 3" in done.stdout
     assert "did you mean 'a2'" in done.stdout
-    assert "1 of 1 findings are to be put right" in done.stderr
+    assert "1 of 2 findings are to be put right" in done.stderr
 
 
 def test_check_tells_of_images_that_are_not_there(fedgrain: Run, place: Path) -> None:
@@ -224,6 +234,9 @@ def test_check_of_connection_certificate_and_key(
         nobody = f"127.0.0.1:{unused.getsockname()[1]}"
         bad = check(fedgrain, place, images, "--json", "--server", nobody, "--certificate", right)
     assert "nothing answers at" in findings(bad)["connection"]["text"]
+
+    other = check(fedgrain, place, images, "--site", "casino")
+    assert other.returncode == 2 and "'casino' is no site of the app" in other.stdout
 
     write_key_pair(place / "key")
     shutil.copyfile(place / "key", place / "open-key")

@@ -73,10 +73,11 @@ class Record:
             values = json.loads(read_text(path))
             sites = values.pop("sites")
             members = {
-                n: Member(str(s["key"]), tuple(map(str, s["serials"]))) for n, s in sites.items()
+                name: Member(str(site["key"]), tuple(_serial(n) for n in site["serials"]))
+                for name, site in sites.items()
             }
-            for member in members.values():
-                flower_bytes(member.key) if member.key else None
+            for key in (member.key for member in members.values() if member.key):
+                flower_bytes(key)  # or it is refused
             ports = {name: int(values[name]) for name in ("port", "link_port", "hub_port")}
             return cls(str(values["host"]), **ports, members=members)
         except FileNotFoundError as error:
