@@ -38,6 +38,7 @@ from fedgrain.federated import (
 from fedgrain.federated.flower import site as site_module
 from fedgrain.federated.flower.app_folder import App
 from fedgrain.federated.flower.engine import FlowerEngine
+from fedgrain.federated.flower.record import Member, Record, Roster
 from fedgrain.federated.flower.site import Site, answered
 from fedgrain.federated.flower.wire import Counts, counts_of, record_of, state_of
 from flower_wire import Answer, Wire, at
@@ -315,6 +316,20 @@ def test_strangers_impostors_and_other_trees_stay_out() -> None:
     assert engine.missing() == NAMES
     with pytest.raises(FederationError, match="no client has a sample"):
         fedavg.apply(fedavg.init(engine.workshop.initial, PLAN), PLAN, engine)
+
+
+def test_a_node_that_is_not_on_record_is_sent_nothing(tmp_path: Path) -> None:
+    Record("127.0.0.1", 1, 2, 3, {"museum": Member()}).write(tmp_path / "federation.json")
+    everything = whole()
+    wire = Wire({10: at(sites_of(everything)[0])})  # it answers as museum, under no name
+    roster = Roster(tmp_path / "federation.json")
+    workshop = Workshop(everything, MODEL, PLAN)
+    engine = FlowerEngine(wire, workshop, NAMES, validate_at_sites=False, roster=roster)
+    assert engine.refresh() == [
+        "node 10 does not take part: its key is registered without a name; a site's name belongs "
+        "to one key"
+    ]
+    assert wire.sent == [] and engine.missing() == NAMES
 
 
 def test_rounded_counts_are_all_a_site_tells() -> None:

@@ -21,11 +21,9 @@ from fedgrain.experiment.config import Config
 from fedgrain.federated.flower.app_folder import PACKAGE, App, app_settings
 from fedgrain.federated.flower.certificates import flower_bytes, serial_of, write_key_pair
 from fedgrain.federated.flower.deployment import Deployment, write_deployment
-from fedgrain.federated.flower.engine import FlowerEngine
 from fedgrain.federated.flower.join import Papers
 from fedgrain.federated.flower.members import add, remove, renew, sign
 from fedgrain.federated.flower.record import Member, Record, Roster, refusal
-from flower_wire import Wire
 
 SITES = ("museum", "zoo")
 
@@ -174,7 +172,6 @@ def test_a_serial_cannot_smuggle_rules(folder: Path) -> None:
 def test_impostors_are_refused_before_anything_is_sent(folder: Path, tmp_path: Path) -> None:
     keys = {name: flower_bytes(m.key) for name, m in record_of(folder).members.items()}
     second = flower_bytes(pair(tmp_path / "second").read_text().strip())
-    wire = Wire({})
     nodes = {
         1: NodeInfo(name="museum", public_key=keys["museum"]),
         2: NodeInfo(name="museum", public_key=second),
@@ -191,11 +188,9 @@ def test_impostors_are_refused_before_anything_is_sent(folder: Path, tmp_path: P
         4: "the record has no key of 'casino'; add it with fedgrain flower add",
         5: "its key is not the one the record has of 'zoo': an impostor, or an old key",
     }
-    engine = FlowerEngine.__new__(FlowerEngine)  # its gatekeeping alone
-    engine._roster, engine._refused, engine.grid = roster, {}, wire
-    admitted, said = engine._admitted(nodes)
+    admitted, said = roster.admit(nodes)
     assert list(admitted) == [1] and len(said) == 4
-    assert engine._admitted(nodes)[1] == []  # told once
+    assert roster.admit(nodes)[1] == []  # told once
     remove(folder, "museum")
-    admitted, said = engine._admitted(nodes)  # in the middle of a run
+    admitted, said = roster.admit(nodes)  # in the middle of a run
     assert admitted == {} and said[0].startswith("museum does not take part: the record has no key")

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from flwr.app import Message, RecordDict
-from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 
 from fedgrain.errors import FederationError, FedgrainError
@@ -30,8 +29,8 @@ from fedgrain.federated.flower.answers import (
 from fedgrain.federated.flower.ledger import ServerLedger
 from fedgrain.federated.flower.limits import Bounded, bounded_scores, count_limit, without_outliers
 from fedgrain.federated.flower.pull import pull
+from fedgrain.federated.flower.record import Roster
 from fedgrain.federated.flower.traffic import Traffic
-from fedgrain.federated.flower.record import Roster, refusal
 from fedgrain.federated.flower.wire import (
     Counts,
     Models,
@@ -73,7 +72,6 @@ class FlowerEngine:
         self._at_sites, self._time_limit = validate_at_sites, time_limit
         self._ledger = ledger  # there if sites noise what they send, and withhold the rest
         self._roster = roster or Roster(None)
-        self._refused: dict[int, str] = {}  # nodes whose key is not on record, and why
         self._nodes: dict[int, int] = {}  # client -> its node
         self._asked: set[tuple[int, str]] = set()  # node ids, with when they connected
         self._late: dict[int, float] = {}  # nodes that did not answer; until when they seem alive
@@ -83,7 +81,7 @@ class FlowerEngine:
 
     def refresh(self) -> list[str]:
         """Find who is connected and ask who is new for its counts; return what is to be told."""
-        infos, said = self._admitted({info.node_id: info for info in self.grid.get_nodes()})
+        infos, said = self._roster.admit({info.node_id: info for info in self.grid.get_nodes()})
         self._nodes = {client: node for client, node in self._nodes.items() if node in infos}
         keys = {(node, info.last_activated_at) for node, info in infos.items()}
         new = {node for node, _ in keys - self._asked}
@@ -105,19 +103,6 @@ class FlowerEngine:
         for client in self._counts:
             self.samples(client)  # which notes what is too much
         return said
-
-    def _admitted(self, infos: dict[int, NodeInfo]) -> tuple[dict[int, NodeInfo], list[str]]:
-        """Leave out nodes whose key is not on record for their name: nothing is sent to them."""
-        keys = self._roster.look()
-        reasons = {node: refusal(keys, info) for node, info in infos.items()}
-        out = {node: reason for node, reason in reasons.items() if reason is not None}
-        said = [
-            f"{one_line(infos[node].name or f'node {node}')} does not take part: {reason}"
-            for node, reason in out.items()
-            if self._refused.get(node) != reason
-        ]
-        self._refused = out
-        return {node: info for node, info in infos.items() if node not in out}, said
 
     def _welcome(self, node: int, registered: str, counts: Counts) -> str:
         """Remember a site; one that is not expected, or registered by another name, stays out."""

@@ -11,11 +11,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from fedgrain.errors import DeploymentError
 from fedgrain.federated.flower.certificates import flower_bytes
 from fedgrain.files import read_text, write_text
+from fedgrain.text import one_line
 
 FILE = "federation.json"
 TAKEN = ("ca", "trusted.yaml")  # what lies beside a site's key has these names
@@ -110,11 +111,15 @@ class Node(Protocol):
     public_key: bytes
 
 
+AnyNode = TypeVar("AnyNode", bound=Node)
+
+
 class Roster:
     """Decides by the record as it is now whether a node may take part."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path  # None: an open federation on one machine, without keys
+        self._told: dict[int, str] = {}  # who was refused, and why
 
     def look(self) -> Mapping[str, bytes] | None:
         """Return every site's key as Flower has it; None if anyone may take part."""
@@ -122,6 +127,22 @@ class Roster:
             return None
         members = Record.read(self.path).members
         return {name: flower_bytes(member.key) for name, member in members.items() if member.key}
+
+    def admit(self, nodes: Mapping[int, AnyNode]) -> tuple[dict[int, AnyNode], list[str]]:
+        """Return the nodes that may take part, and what is new to tell of the others.
+
+        Nothing is to be sent to those others: their key is not on record for their name.
+        """
+        keys = self.look()
+        reasons = {number: refusal(keys, node) for number, node in nodes.items()}
+        out = {number: reason for number, reason in reasons.items() if reason is not None}
+        said = [
+            f"{one_line(nodes[number].name or f'node {number}')} does not take part: {reason}"
+            for number, reason in out.items()
+            if self._told.get(number) != reason
+        ]
+        self._told = out
+        return {number: node for number, node in nodes.items() if number not in out}, said
 
 
 def refusal(keys: Mapping[str, bytes] | None, node: Node) -> str | None:
