@@ -10,11 +10,14 @@ turns and ratios medians over the turns' ratios.
 - pfl: pfl-research's SimulatedBackend as one process with a thread per core, and (pfl-sharded) as
   one-thread processes among which it shards the cohort (peers/pfl_round.py).
 
-Then a FedBDFT cycle, all (branch, client) pairs, against its own raw bound. The peers live in
-environments this script makes in the user's cache directory; one that cannot take part is named
-and left out. CIFAR-100 is looked for in FEDGRAIN_DATA, the cache and ../shared/data.
+Then a FedBDFT cycle, all (branch, client) pairs, against its own raw bound; then the same FedAvg
+round in native and in portable arithmetic, in turns, in CPU seconds of one process.
 
-    python benchmarks/round.py [--quick] [--json]
+The peers live in environments this script makes in the user's cache directory; one that cannot take
+part is named and left out. ``--quick`` starts none unless ``--peers`` names them: it installs
+nothing. CIFAR-100 is looked for in FEDGRAIN_DATA, the cache and ../shared/data.
+
+    python benchmarks/round.py [--quick] [--json] [--only-arithmetic]
 """
 
 from __future__ import annotations
@@ -48,9 +51,10 @@ from peers.work import (
     end_on_sigterm,
     federation_of,
     open_engine,
+    random_images,
 )
 
-CLIENTS, EACH, QUICK_EACH = 10, 4000, 200
+CLIENTS, EACH, QUICK_EACH = 10, 4000, 64
 SCRIPTS = Path(__file__).resolve().parent / "peers"
 PEERS = {  # environment, script, processes (None: as many as workers), threads
     "flower": ("flower", "flower_round.py", None, 1),
@@ -58,6 +62,8 @@ PEERS = {  # environment, script, processes (None: as many as workers), threads
     "pfl": ("pfl", "pfl_round.py", 1, None),
 }
 AIMS = {"raw": 0.9, "cycle": 0.85, "peer": 1.3}
+MODES = ("native", "portable")  # of fedgrain.arithmetic
+CHEAP = 1.1  # what portable arithmetic may cost, to be the default
 SAME = 1e-4  # largest difference between weights that went through the same steps
 
 
@@ -222,6 +228,26 @@ def cycle_contest(
     return {"seconds": seconds, "difference": ours.difference, "pairs": pairs}
 
 
+def arithmetic_contest(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Run the round in each arithmetic, in a process of its own; CPU seconds."""
+    with ExitStack() as held:
+        contenders = []
+        for mode in MODES:
+            settings = {
+                "FEDGRAIN_ARITHMETIC": mode,
+                "FEDGRAIN_BENCH_FOLDER": str(folder),
+                "FEDGRAIN_BENCH_IMAGES": str(arguments.images),
+                "OMP_NUM_THREADS": "1",
+            }
+            python, log = Path(sys.executable), folder / f"{mode}.log"
+            peer = Peer(python, SCRIPTS / "arithmetic_round.py", settings, log)
+            contenders.append(Contender(mode, held.enter_context(peer).round))
+        seconds = contest(contenders, arguments.turns)
+    native, portable = (seconds[mode] for mode in MODES)
+    cost = {"ratio": ratio(portable, native), "ratio_of_least": min(portable) / min(native)}
+    return {"cpu_seconds": seconds, **cost}
+
+
 def raw_bound(
     folder: Path, pieces: dict[Key, Piece], settings: Any, arguments: argparse.Namespace
 ) -> RawBound:
@@ -270,6 +296,19 @@ def print_table(title: str, found: dict[str, Any], bound_aim: float, *, judged: 
         print(f"engine and raw bound: the same weights to {found['difference']:.0e}")
 
 
+def print_cost(found: dict[str, Any]) -> None:
+    """Print what portable arithmetic costs."""
+    print("\nA FedAvg round in one process, CPU seconds")
+    for mode, seconds in found["cpu_seconds"].items():
+        print(
+            f"{mode:12} {statistics.median(seconds):10.2f} {min(seconds):7.2f} {max(seconds):7.2f}"
+        )
+    print(
+        f"portable / native: {found['ratio']:.2f} (median of the turns), "
+        f"{found['ratio_of_least']:.2f} (least of each); the default below {CHEAP:.2f}"
+    )
+
+
 def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -283,6 +322,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--peers", nargs="*", choices=list(PEERS), help="which peers (all)")
     parser.add_argument("--no-cycle", action="store_true", help="without the FedBDFT cycle")
     parser.add_argument(
+        "--only-arithmetic", action="store_true", help="only what portable arithmetic costs"
+    )
+    parser.add_argument(
         "--peers-pool-first",
         action="store_true",
         help="let the peers' net pool before the ReLU, as ours does",
@@ -292,8 +334,8 @@ def parse() -> argparse.Namespace:
         arguments.images = QUICK_EACH if arguments.quick else EACH
     if arguments.turns is None:
         arguments.turns = 3 if arguments.quick else 5
-    if arguments.peers is None:  # pfl's one process with several threads crawls on a busy machine
-        arguments.peers = ["flower", "pfl-sharded"] if arguments.quick else list(PEERS)
+    if arguments.peers is None:
+        arguments.peers = [] if arguments.quick else list(PEERS)
     if arguments.turns < 3 or arguments.workers < 1 or not 32 <= arguments.images <= EACH:
         parser.error(f"there are at least 3 turns and 1 worker, and 32 to {EACH} images")
     return arguments
@@ -304,8 +346,13 @@ def main() -> None:
     arguments = parse()
     end_on_sigterm()
     torch.set_num_threads(1)
-    data = cifar_images()
+    if arguments.only_arithmetic:
+        with tempfile.TemporaryDirectory(prefix="fg") as name:
+            found = arithmetic_contest(Path(name), arguments)
+        print(json.dumps(found)) if arguments.json else print_cost(found)
+        return
     each = arguments.images
+    data = random_images(2 * CLIENTS * each) if arguments.quick else cifar_images()
     federation = federation_of(data, CLIENTS, validation=0.2, each=each)
     found: dict[str, Any] = {"data": data.name, "images": each, "workers": arguments.workers}
     found["load"] = os.getloadavg()[0]
@@ -313,6 +360,7 @@ def main() -> None:
         found["round"] = fedavg_contest(federation, Path(name), arguments)
         if not arguments.no_cycle:
             found["cycle"] = cycle_contest(federation, Path(name), arguments)
+        found["arithmetic"] = arithmetic_contest(Path(name), arguments)
     if arguments.json:
         print(json.dumps(found))
         return
@@ -325,6 +373,7 @@ def main() -> None:
     if "cycle" in found:
         title = f"A FedBDFT cycle, {found['cycle']['pairs']} (branch, client) pairs"
         print_table(title, found["cycle"], AIMS["cycle"], judged=judged)
+    print_cost(found["arithmetic"])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ runs this on CPUs that QEMU emulates.
 
 import hashlib
 import json
+import sys
+from collections.abc import Callable
+from functools import partial
 
 import fedgrain  # isort: skip - before torch: it settles the arithmetic
 import numpy as np
@@ -58,14 +61,19 @@ def prepared() -> str:
     return digest(*sums, np.exp(numbers), np.log(numbers), np.sqrt(numbers), *parts)
 
 
+HEADS = ("flat-softmax", "ps-softmax", "cond-sigmoid", "cond-softmax", "softmax-descendant")
+PARTS: dict[str, Callable[[], str]] = {
+    **{head: partial(trained, head, "cnn-32", 32, 32, 2) for head in (*HEADS, "softmax-margin")},
+    "last batch": partial(trained, "cond-softmax", "cnn-32", 32, 7, 1),
+    "squeezenet": partial(trained, "cond-softmax", "squeezenet", 95, 4, 1),
+    "numpy": prepared,
+}
+
+
 def main() -> None:
-    """Print one JSON object."""
+    """Print one JSON object, of all parts or of those named."""
     torch.set_num_threads(1)
-    heads = ("flat-softmax", "ps-softmax", "cond-sigmoid", "cond-softmax", "softmax-descendant")
-    found = {head: trained(head, "cnn-32", 32, 32, 2) for head in (*heads, "softmax-margin")}
-    found["last batch"] = trained("cond-softmax", "cnn-32", 32, 7, 1)
-    found["squeezenet"] = trained("cond-softmax", "squeezenet", 95, 4, 1)
-    found["numpy"] = prepared()
+    found = {name: PARTS[name]() for name in sys.argv[1:] or PARTS}
     print(json.dumps({"arithmetic": in_use(), "version": fedgrain.__version__, "bits": found}))
 
 

@@ -2,7 +2,9 @@
 
 Between two rounds everything is in one file (:mod:`fedgrain.experiment.checkpoint`), and whatever
 is random in a round derives from the seed and the round's number. So a run that was killed gives
-the same bits as one that was not. Scope: one build of torch, on the CPU, with one thread.
+the same bits as one that was not. Scope: one build of torch and numpy, on the CPU, with one thread;
+in native arithmetic on one kind of CPU, in portable arithmetic on every x86-64 with AVX2
+(:mod:`fedgrain.arithmetic`). Not on ARM against x86-64, and on CUDA results are only close.
 """
 
 from __future__ import annotations

@@ -1,0 +1,48 @@
+"""One arithmetic of fedgrain: rounds in a process of its own, timed by the CPU time they take.
+
+``round.py`` starts one such process for each mode, with ``FEDGRAIN_ARITHMETIC`` in its environment.
+Wall-clock time would count whatever else the machine does; the time of the process does not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arithmetic
+import torch
+
+from fedgrain.arithmetic import in_use
+from fedgrain.federated import Model, Plan, SequentialEngine, Workshop, fedavg
+from peers.peer_side import Answers
+from peers.work import LOCAL, SEED, EvaluationOff, federation_of, random_images
+
+CLIENTS = 10
+
+
+def main() -> None:
+    """Run a round for each "go"."""
+    answers = Answers()
+    torch.set_num_threads(1)
+    each = int(os.environ["FEDGRAIN_BENCH_IMAGES"])
+    if in_use() != os.environ["FEDGRAIN_ARITHMETIC"]:
+        answers.say(error=f"computes in {in_use()} arithmetic")
+        return
+    images = random_images(2 * CLIENTS * each)
+    federation = federation_of(images, CLIENTS, validation=0.2, each=each)
+    plan = Plan(seed=SEED, local=LOCAL)
+    workshop = Workshop(federation, Model("cnn-32", "flat-softmax"), plan)
+    engine, state = EvaluationOff(SequentialEngine(workshop)), fedavg.init(workshop.initial, plan)
+    answers.say(ready=True)
+    while answers.wait_for_go():
+        began = time.process_time()
+        state, _ = fedavg.apply(state, plan, engine)
+        answers.say(seconds=time.process_time() - began)
+
+
+if __name__ == "__main__":
+    main()

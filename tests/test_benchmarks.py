@@ -1,0 +1,44 @@
+"""The benchmarks fit the library they measure; .ci/run runs each of them with --quick."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedgrain.experiment.run import one_thread
+from fedgrain.federated import Model, Plan, SequentialEngine, Workshop, fedavg, fedbdft
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+
+
+def test_the_work_of_a_round_and_a_cycle_is_done(monkeypatch) -> None:
+    """What round.py and scale.py measure; it broke when clients got several labellers."""
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    from peers.raw_bound import pieces_of
+    from peers.work import LOCAL, SEED, EvaluationOff, federation_of, random_images
+
+    federation = federation_of(random_images(200), 2, validation=0.2, each=32)
+    plan = Plan(seed=SEED, local=LOCAL, join_ratio=0.5)
+    with one_thread():
+        workshop = Workshop(federation, Model("cnn-32", "cond-softmax"), plan)
+        engine = EvaluationOff(SequentialEngine(workshop))
+        _, report = fedavg.apply(fedavg.init(workshop.initial, plan), plan, engine)
+        assert [client["samples"] for client in report.clients] == [32]
+        start = fedbdft.init(workshop.decoupled(workshop.initial), plan, engine)
+        fedbdft.apply(start, plan, engine)
+        assert len(engine.tasks) > 1
+        pieces = pieces_of(workshop, federation.taxonomy.internal.tolist())
+        for task in engine.tasks:
+            rows, targets = pieces[task.client, task.branch]
+            assert rows.shape == targets.shape
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in BENCHMARKS.glob("*.py")))
+def test_every_benchmark_has_a_quick_form(script) -> None:
+    assert '"--quick"' in (BENCHMARKS / script).read_text()
+
+
+def test_ci_runs_every_benchmark() -> None:
+    assert "make bench-quick" in (ROOT / ".ci" / "run").read_text()
+    assert "for script in benchmarks/*.py" in (ROOT / "Makefile").read_text()
