@@ -11,6 +11,7 @@ Runs that are in it already are not scored again, unless they went on since.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -19,10 +20,11 @@ from tqdm import tqdm
 
 from fedgrain.data.images import LabelledImages
 from fedgrain.experiment.config import read_config
-from fedgrain.experiment.folder import RunFolder, read_json, write_json
+from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.prepare import load_images
 from fedgrain.experiment.run import one_thread
 from fedgrain.experiment.trained import load
+from fedgrain.files import write_text
 from fedgrain.metrics import Nodes, Values, hierarchical_scores, numbers_in
 from fedgrain.predict import predict
 from fedgrain.taxonomy import Taxonomy
@@ -88,7 +90,8 @@ def main() -> int:
             if config.dataset not in data:
                 data[config.dataset] = load_images(config)
             known[name] = scored(folder, data[config.dataset])
-            write_json(path, dict(sorted(known.items())))
+            text = json.dumps(dict(sorted(known.items())), indent=2, ensure_ascii=False)
+            write_text(path, f"{text}\n")
     return 0
 
 

@@ -11,6 +11,7 @@ those it holds; `scripts/publish_study.py` makes the table.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,10 +22,11 @@ from tqdm import tqdm
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import TaxonomyError
 from fedgrain.experiment.config import read_config
-from fedgrain.experiment.folder import RunFolder, read_json, write_json
+from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.prepare import load_images
 from fedgrain.experiment.run import one_thread
 from fedgrain.experiment.trained import load
+from fedgrain.files import write_text
 from fedgrain.metrics import Nodes, hierarchical_scores
 from fedgrain.predict import predict
 from fedgrain.taxonomy import Taxonomy, class_list, coarsen, full_taxonomy, wordnet
@@ -149,7 +151,8 @@ def main() -> int:
                 found = hierarchical_scores(nodes[truth], nodes[prediction], tree)
                 means = {of: float(getattr(found, of).mean()) for of in ("hf", "hr", "hp")}
                 known[name][reading] = {**means, "depth": int(tree.depth.max())}
-            write_json(path, dict(sorted(known.items())))
+            text = json.dumps(dict(sorted(known.items())), indent=2, ensure_ascii=False)
+            write_text(path, f"{text}\n")
     return 0
 
 

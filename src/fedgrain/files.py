@@ -1,32 +1,64 @@
-"""Files are written whole or not at all: write aside, then rename."""
+"""Files are written whole or not at all: write aside, then rename. No link is written through."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedgrain.errors import FedgrainError
 
+_OURS = os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+
 
 @contextmanager
-def written_whole(path: str | Path) -> Iterator[Path]:
-    """Yield a path beside ``path`` to write to; it takes the place of ``path`` only on success."""
+def written_whole(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
+    """Yield a new file beside ``path`` to write to; it takes the place of ``path`` on success."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        yield aside
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        aside.replace(path)
+        os.close(os.open(aside, os.O_WRONLY | os.O_EXCL | _OURS, mode))
+        try:
+            yield aside
+            with aside.open("rb") as file:
+                os.fsync(file.fileno())
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+        sync_folder(path.parent)
     except OSError as error:
         if error.filename == str(aside):  # a name nobody has given
             error.filename = str(path)
         raise
-    finally:
-        aside.unlink(missing_ok=True)
+
+
+def remove_parts(folder: Path, names: Sequence[str]) -> None:
+    """Remove what a killed process has left of writing these files; touch nothing else."""
+    for part in parts_of(folder, names):
+        part.unlink(missing_ok=True)
+
+
+def parts_of(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return what :func:`written_whole` has left of writing these files in a folder."""
+    wanted = re.compile(rf"\.({'|'.join(map(re.escape, names))})\.[0-9a-f]+\.part")
+    found = (path for path in folder.iterdir() if wanted.fullmatch(path.name))
+    return [path for path in found if stat.S_ISREG(path.lstat().st_mode)]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename last through a power cut; where folders cannot be synced, the system does."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -35,12 +67,30 @@ def write_text(path: str | Path, text: str) -> None:
         aside.write_text(text, encoding="utf-8", newline="\n")
 
 
+def open_own(path: str | Path, flags: int) -> int:
+    """Open a file of ours, made if it is not there; refuse a link or a device in its place."""
+    try:
+        descriptor = os.open(path, flags | _OURS | getattr(os, "O_NONBLOCK", 0), 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+    raise FedgrainError(
+        f"{path}: a link or a device, which fedgrain does not write through; remove it"
+    )
+
+
 def append_line(path: str | Path, line: str) -> None:
     """Append one line, all of it or nothing; it is on the disk when this returns.
 
     A last line that a power cut has left without its end stays a line of its own.
     """
-    with Path(path).open("a+b", buffering=0) as file:
+    path = Path(path)
+    new = not path.exists()
+    with os.fdopen(open_own(path, os.O_RDWR | os.O_APPEND), "a+b", buffering=0) as file:
         before = file.seek(0, os.SEEK_END)
         try:
             text = line.encode() + b"\n"
@@ -52,14 +102,25 @@ def append_line(path: str | Path, line: str) -> None:
         except BaseException:
             os.truncate(file.fileno(), before)
             raise
+    if new:
+        sync_folder(path.parent)
 
 
 def read_text(path: str | Path) -> str:
     """Read a UTF-8 text file (a byte order mark is dropped); say which line is not UTF-8."""
+    return decoded(read_bytes(path), path)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Read a file; say that a folder is none."""
     try:
-        raw = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except IsADirectoryError:
         raise FedgrainError(f"{path}: a folder where a file is wanted; name one in it") from None
+
+
+def decoded(raw: bytes, path: str | Path) -> str:
+    """Return the text of a UTF-8 file; say which line is not UTF-8."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -43,7 +43,7 @@ def test_no_images_elsewhere_and_as_json(folder, tmp_path, capsys):
         ("metrics.jsonl", "{}", "metrics.jsonl, line 1: not a round of a run"),
         ("metrics.jsonl", "[]", "metrics.jsonl, line 1: not a round of a run"),
         ("result.json", "{}", "result.json: hr is missing or damaged; copy the folder again"),
-        ("config.toml", "", "config.toml: there is no setting in it"),
+        ("config.toml", "", "config.toml: not as it was when the run began; put it back"),
     ],
 )
 def test_a_damaged_run_is_one_sentence(folder, tmp_path, capsys, name, content, words):
@@ -73,6 +73,7 @@ def test_images_that_stayed_at_their_sites_are_not_asked_for(folder, tmp_path, c
     copy = shutil.copytree(folder, tmp_path / "run")
     told = (copy / "config.toml").read_text("utf-8")
     told = told.replace("reported_runs:hostile_glyphs", "folder")
+    (copy / "environment.json").unlink()  # which knows what the config was
     (copy / "config.toml").write_text(told, "utf-8")
     assert main(["report", "--trust-code", str(copy), "--out", str(tmp_path / "page.html")]) == 0
     out = capsys.readouterr().out

@@ -15,6 +15,7 @@ from PIL import Image
 
 from fedgrain.cli import main
 from fedgrain.experiment.config import read_config
+from fedgrain.experiment.folder import RunFolder
 from own_parts import few_glyphs
 from study_parts import heeding_ctrl_c
 
@@ -36,7 +37,7 @@ def test_json_is_the_result_and_nothing_else(tmp_path, capsys) -> None:
     folder = tmp_path / "run"
     assert main(["run", *SMALL, "--out", str(folder), "--json"]) == 0
     out, err = capsys.readouterr()
-    assert json.loads(out) == json.loads((folder / "result.json").read_text())
+    assert json.loads(out) == RunFolder(folder).read_result()
     assert "validation HF" in err  # progress
 
 

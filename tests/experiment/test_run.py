@@ -58,7 +58,7 @@ def test_the_folder_of_a_run(finished) -> None:
 
 
 def test_the_result(finished) -> None:
-    values = json.loads((finished.folder / "result.json").read_text())
+    values = RunFolder(finished.folder).read_result()
     assert values == json.loads(json.dumps(finished.values))
     for name in ("hf", "hr", "hp", "accuracy", "validation_hf", "rounds", "seconds", "seed"):
         assert isinstance(values[name], int | float)

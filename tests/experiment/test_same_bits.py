@@ -11,6 +11,7 @@ import pytest
 import fedgrain
 from fedgrain import Callback
 from fedgrain.experiment.config import read_config
+from fedgrain.experiment.folder import RunFolder
 
 RUN = """
 import sys, fedgrain
@@ -49,7 +50,7 @@ def assert_same(folder: Path, original: Path) -> None:
     for name in ("best.safetensors", "model.json", "config.toml"):
         assert (folder / name).read_bytes() == (original / name).read_bytes(), name
     assert metrics(folder) == metrics(original)
-    mine, other = (json.loads((f / "result.json").read_text()) for f in (folder, original))
+    mine, other = (RunFolder(f).read_result() for f in (folder, original))
     assert {**mine, "seconds": 0} == {**other, "seconds": 0}
     assert not list(folder.glob(".*.part"))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedgrain.errors import ConfigError, FedgrainError, StudyError
+from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.methods import parse_method
 from fedgrain.experiment.presets import PRESETS, preset
 from fedgrain.experiment.results import collect
@@ -310,7 +311,7 @@ def test_a_shared_first_stage_gives_the_same_bits(finished, tmp_path):
     run(config, tmp_path / "alone")
     for name in ("best.safetensors", "model.json", "config.toml"):
         assert (shared / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
-    one, other = (json.loads((f / "result.json").read_text()) for f in (shared, tmp_path / "alone"))
+    one, other = (RunFolder(f).read_result() for f in (shared, tmp_path / "alone"))
     assert {**one, "seconds": 0} == {**other, "seconds": 0}
     lines = [
         [
@@ -354,7 +355,7 @@ def test_a_study_that_is_allowed_more_rounds_is_one_that_always_was(finished, tm
         one, other = (place / "runs" / name for place in (folder, tmp_path / "whole"))
         assert (one / "best.safetensors").read_bytes() == (other / "best.safetensors").read_bytes()
         assert (one / "config.toml").read_text() == (other / "config.toml").read_text()
-        ended = [json.loads((place / "result.json").read_text()) for place in (one, other)]
+        ended = [RunFolder(place).read_result() for place in (one, other)]
         assert {**ended[0], "seconds": 0} == {**ended[1], "seconds": 0}
     assert worked_off(more, folder)[1] == []
 

@@ -77,7 +77,7 @@ def test_saved_with_annotators(animals, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"clients": [', "k.json, line 1: this is not JSON"),
+        ('{"clients": [', "k.json, line 1: not JSON"),
         ("[]", 'a list "clients"'),
         ('{"clients": []}', 'a list "clients"'),
         ('{"clients": [{"known": []}]}', 'client number 0: an object with a "name"'),

@@ -97,15 +97,16 @@ def run_evaluate(args: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from fedgrain.errors import RunError
-    from fedgrain.experiment.config import PLACES, read_config
+    from fedgrain.experiment.config import PLACES
     from fedgrain.experiment.evaluate import evaluate
+    from fedgrain.experiment.folder import RunFolder
     from fedgrain.experiment.prepare import load_images
     from fedgrain.experiment.run import one_thread
     from fedgrain.experiment.trained import load
     from fedgrain.plugins import check_trust
 
     model = load(args.folder, trust_code=args.trust_code)
-    config = read_config(args.folder / "config.toml")
+    config = RunFolder(args.folder).read_config()
     if args.dataset:
         reading = ("image_size", "images_per_class", "sample_seed", "max_unreadable")
         others: dict[str, Any] = dict.fromkeys((*PLACES, *reading))  # of its own data set

@@ -79,6 +79,10 @@ def config_of(args: argparse.Namespace) -> Config:
     given = {s.name: getattr(args, s.name) for s in fields(Config) if s.name in vars(args)}
     if args.config_file is None:
         return Config(**given)
+    if (args.config_file.parent / "environment.json").exists():  # that of a run, as it began
+        from fedgrain.experiment.folder import RunFolder
+
+        RunFolder(args.config_file.parent).check_config()
     config = read_config(args.config_file, on_top=given)
     named = {name: value for name, value in config.settings().items() if name not in given}
     check_trust(named, args.config_file, args.trust_code, ConfigError)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import torch
-from safetensors.torch import load_file, save
 from torch import Tensor
 
 from fedgrain.errors import RunError
+from fedgrain.experiment.tensor_files import read_tensors, write_tensors
 from fedgrain.federated import EarlyStopping
 from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvgState
 from fedgrain.federated.fedbdft import BranchState, FedBdftState
-from fedgrain.files import written_whole
 
 FORMAT = "fedgrain-state-1"
+REMOVE = "remove it to start the run again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +29,16 @@ class Progress:
     first_stage_rounds: int = 0  # of fedbdft, once its branches are trained
     faults: int = 0  # updates that were lost
     retries: int = 0  # of tasks whose worker died
+    metrics_sha256: str | None = None  # of those lines; a state of an older version does not tell
 
 
 def save_progress(path: Path, progress: Progress) -> None:
     """Write the state; a run killed at any moment finds the last whole one."""
     tensors: dict[str, Tensor] = {}
     about: dict[str, Any] = {
+        "format": FORMAT,
         "lines": progress.lines,
+        "metrics_sha256": progress.metrics_sha256,
         "seconds": progress.seconds,
         "first_stage_rounds": progress.first_stage_rounds,
         "faults": progress.faults,
@@ -57,18 +56,21 @@ def save_progress(path: Path, progress: Progress) -> None:
             about["branches"][str(number)] = told
             for name in ("weights", "memory", "best"):
                 _put(tensors, f"{number}/{name}", getattr(branch, name))
-    write_tensors(path, tensors, {"format": FORMAT, "about": json.dumps(about)})
+    write_tensors(path, tensors, about)
 
 
 def load_progress(path: Path) -> Progress:
     """Read what :func:`save_progress` wrote."""
+    tensors, about = read_tensors(path, REMOVE)
+    if about.get("format") != FORMAT:
+        raise RunError(f"{path}: not the state of a run of this version of fedgrain; {REMOVE}")
     try:
-        tensors, metadata = read_tensors(path)
-        if metadata.get("format") != FORMAT:
-            raise RunError(f"{path}: not the state of a run of this version of fedgrain")
-    except RunError as error:
-        raise RunError(f"{error}; remove it to start the run again") from None
-    about = json.loads(metadata["about"])
+        return _progress(tensors, about)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(f"{path}: damaged ({error}); {REMOVE}") from None
+
+
+def _progress(tensors: State, about: dict[str, Any]) -> Progress:
     state: FedAvgState | FedBdftState
     if about["stage"] == "fedavg":
         parts = {n: _take(tensors, n) for n in ("weights", "memory", "mean", "best")}
@@ -87,30 +89,8 @@ def load_progress(path: Path) -> Progress:
         about["first_stage_rounds"],
         about.get("faults", 0),  # which earlier versions did not count
         about.get("retries", 0),
+        about.get("metrics_sha256"),
     )
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors as safetensors, whole or not at all."""
-    plain = {
-        name: value.clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
-    }
-    with written_whole(path) as aside:
-        aside.write_bytes(save(plain, metadata=metadata))
-
-
-def read_tensors(path: Path) -> tuple[State, dict[str, str]]:
-    """Read tensors and the text beside them."""
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-        return load_file(path), metadata
-    except safetensors.SafetensorError as error:
-        raise RunError(f"{path}: not a whole safetensors file ({error})") from None
-    except FileNotFoundError:
-        raise RunError(f"{path}: there is no such file; copy the run folder again") from None
-    except OSError as error:  # safetensors tells no name
-        raise RunError(f"{path}: cannot be read ({error})") from None
 
 
 def _put(tensors: dict[str, Tensor], prefix: str, state: State) -> None:

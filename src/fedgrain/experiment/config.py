@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -25,8 +24,9 @@ from fedgrain.catalogue import (
     SERVER_OPTIMIZERS,
     SUPERVISIONS,
 )
-from fedgrain.errors import ConfigError
+from fedgrain.errors import ConfigError, FedgrainError
 from fedgrain.files import read_text
+from fedgrain.parsing import parse_toml
 from fedgrain.plugins import named_code
 
 # where files lie, and how they are reached; what is in them decides
@@ -251,10 +251,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 def read_config(path: str | Path, on_top: Mapping[str, Any] | None = None) -> Config:
     """Read a config from a TOML file; settings given ``on_top`` replace the file's."""
-    try:
-        content = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
+    content = parse_toml(read_text(path), path, ConfigError)
     if not content:
         raise ConfigError(f"{path}: there is no setting in it; it is empty or was cut off")
     try:
@@ -270,8 +267,8 @@ def setting_of(text: str) -> tuple[str, Any]:
         raise ConfigError(f"{text!r} is not KEY=VALUE with a setting of fedgrain run")
     _known({key: value}, "a setting of fedgrain run")
     try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return key, parse_toml(f"value = {value}", key)["value"]
+    except FedgrainError:
         return key, value
 
 

@@ -10,14 +10,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from fedgrain import arithmetic, catalogue
-from fedgrain.errors import RunError
+from fedgrain.checksums import damaged, digest, read_checked, tell_unchecked, write_checked
+from fedgrain.errors import FedgrainError, RunError
 from fedgrain.experiment.config import PLACES, Config, differences, read_config
-from fedgrain.files import append_line, read_text, write_text
+from fedgrain.experiment.tensor_files import about_of
+from fedgrain.files import (
+    append_line,
+    open_own,
+    parts_of,
+    read_bytes,
+    read_text,
+    remove_parts,
+    write_text,
+)
+from fedgrain.parsing import parse_json
 
 AGAIN = "copy the folder again, or run it again in a new one"
+TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # what others keep in the folder
 ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # what a line of metrics holds
 CAPS = ("rounds", "cycles")  # which a run may be allowed more of
 _SCORE = (float, int, type(None))
@@ -45,23 +57,28 @@ class RunFolder:
         self.result = self.path / "result.json"
         self.faults = self.path / "faults.log"
         self.lock = self.path / ".lock"
+        self.again = self.path / ".again"  # the state belongs to a first stage that goes on
+
+    @property
+    def written(self) -> list[str]:
+        """Names of the files that are written whole."""
+        files = (self.config, self.environment, self.metrics, self.state, self.best)
+        return [path.name for path in (*files, self.model, self.result, self.again)] + [*TRACKED]
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes out; the lock ends with the process, however it ends.
 
-        What was cut off while it was written is cleared away, and a folder that no run has claimed
-        by the end is left as it was found.
+        A folder that no run has claimed by the end is left as it was found.
         """
         new = [place for place in (self.path, *self.path.parents) if not place.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
+        had_lock = os.path.lexists(self.lock)
         with exclusive(self.lock):
             try:
-                for part in self.path.glob(".*.part"):
-                    part.unlink()
                 yield
             finally:
-                if not self.config.exists():
+                if not self.config.exists() and not had_lock:
                     self.lock.unlink()
                     with suppress(OSError):  # somebody put something there
                         for place in new:
@@ -70,23 +87,45 @@ class RunFolder:
     def check(self, config: Config) -> None:
         """Refuse a folder that belongs to another config, or to something else.
 
-        A config that only allows more rounds or cycles is the same run, gone on with.
+        A config that only allows more rounds or cycles is the same run, gone on with. In a folder
+        of ours, what was cut off while it was written is cleared away.
         """
         if self.config.exists():
-            different = differences(read_config(self.config), config)
+            different = differences(self.read_config(), config)
             if different and not self._asks_for_more(config):
                 raise RunError(
                     f"{self.path}: the folder holds a run with other settings: "
                     f"{', '.join(different)}; choose another folder or the same settings"
                 )
+            remove_parts(self.path, self.written)
             return
-        ours = (self.lock.name, self.environment.name)  # killed between two files of claim()
+        # killed between two files of claim(), or while one of them was written
+        parts = parts_of(self.path, [self.environment.name, self.config.name])
+        ours = [self.lock.name, self.environment.name, *(part.name for part in parts)]
         strangers = sorted(p.name for p in self.path.iterdir() if p.name not in ours)
         if strangers:
             raise RunError(
                 f"{self.path}: the folder is not empty and not a run ({strangers[0]}); "
                 "choose a new folder"
             )
+        remove_parts(self.path, self.written)
+
+    def read_config(self) -> Config:
+        """Read the settings of the run, as they were when it began or was allowed more rounds."""
+        self.check_config()
+        return read_config(self.config)
+
+    def check_config(self) -> None:
+        """Refuse settings that are not those the run was made with."""
+        told = self._surroundings().get("config_sha256")
+        if told is not None and digest([read_bytes(self.config)]) not in told:
+            raise RunError(
+                f"{self.config}: not as it was when the run began; put it back as it was, or copy "
+                "it to another place, change it there and run it in a new folder"
+            )
+
+    def _surroundings(self) -> dict[str, Any]:
+        return read_json(self.environment) if self.environment.exists() else {}
 
     def check_data(self, fingerprint: str) -> None:
         """Refuse a folder whose run has seen other data; one of an older version does not tell."""
@@ -99,7 +138,7 @@ class RunFolder:
 
     def data_seen(self) -> str | None:
         """Return the fingerprint of the data its run was made with."""
-        return read_json(self.environment).get("data") if self.environment.exists() else None
+        return self._surroundings().get("data")
 
     def check_arithmetic(self) -> None:
         """Refuse to go on in another arithmetic; a folder of an older version does not tell its."""
@@ -112,7 +151,7 @@ class RunFolder:
 
     def same_places(self, config: Config) -> bool:
         """Tell whether the data is looked for where the run in this folder found it."""
-        before = read_config(self.config)
+        before = self.read_config()
         return all(getattr(before, name) == getattr(config, name) for name in PLACES)
 
     def finished(self, config: Config) -> bool:
@@ -123,11 +162,19 @@ class RunFolder:
         """Tell whether it ended at a cap of rounds or cycles that this config raises."""
         if not (self.config.exists() and self.result.exists()):
             return False
-        before, ended = read_config(self.config), self.read_result()
-        return any(getattr(config, cap) > getattr(before, cap) == ended[cap] for cap in CAPS)
+        ended = self.read_result()
+        before = ended.get("config") or self.read_config().settings()
+        return any(getattr(config, cap) > before[cap] == ended[cap] for cap in CAPS)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the result is that of the config: a run that goes on keeps its earlier one."""
+        if not self.config.exists():
+            return self.result.exists()
+        return self.finished(self.read_config())
 
     def _asks_for_more(self, config: Config) -> bool:
-        before = read_config(self.config)
+        before = self.read_config()
         caps = {cap: max(getattr(before, cap), getattr(config, cap)) for cap in CAPS}
         raised = replace(before, **caps)
         return bool(differences(before, raised)) and not differences(raised, config)
@@ -135,8 +182,9 @@ class RunFolder:
     def claim(self, config: Config, data: str | None = None) -> None:
         """Make the folder this config's, on data of a fingerprint, once ``config.toml`` is there.
 
-        Where more rounds are allowed than before, the earlier end is none any more. Branches of
-        a second stage that came after a first stage which the cap cut short begin again.
+        Where more rounds are allowed than before, the run is not finished any more; its model and
+        result stay until others take their place. Branches of a second stage that came after a
+        first stage which the cap cut short begin again.
         """
         if self.config.exists():
             self.check_arithmetic()
@@ -146,53 +194,93 @@ class RunFolder:
                         f"{self.path}: the run ended at a cap, and there is no {self.state.name} "
                         "to go on from; take the rounds and cycles it had, or a new folder"
                     )
-                self.result.unlink(missing_ok=True)
-                self.model.unlink(missing_ok=True)
                 if self._first_stage_goes_on(config):
-                    self.state.unlink(missing_ok=True)
-                write_text(self.config, config.toml())
+                    write_text(self.again, "")
+                self._write_config(config, self._surroundings(), [read_bytes(self.config)])
+            if self.again.exists():
+                self.state.unlink(missing_ok=True)
+                self.again.unlink()
             return
         try:
-            write_json(self.environment, {**environment(), "data": data})
-            write_text(self.config, config.toml())
+            self._write_config(config, {**environment(), "data": data}, [])
         except BaseException:
             self.environment.unlink(missing_ok=True)
             raise
 
+    def _write_config(
+        self, config: Config, surroundings: dict[str, Any], before: list[bytes]
+    ) -> None:
+        """Write the config after its checksum; until it is there, that before is right as well."""
+        text = config.toml()
+        told = [digest([raw]) for raw in (*before, text.encode())]
+        write_json(self.environment, {**surroundings, "config_sha256": told})
+        write_text(self.config, text)
+
     def _first_stage_goes_on(self, config: Config) -> bool:
-        cap, stages = read_config(self.config).rounds, [m["stage"] for m in self.metrics_lines()]
+        cap, stages = self.read_config().rounds, [m["stage"] for m in self.metrics_lines()]
         entry = catalogue.algorithm(config.algorithm)
         first = entry.begins_with
         return entry.name in stages and config.rounds > cap == stages.count(first)
 
     def metrics_lines(self) -> list[dict[str, Any]]:
         """Return the rounds so far."""
-        if not self.metrics.exists():
-            return []
+        text = read_text(self.metrics) if self.metrics.exists() else ""
         lines = []
-        for number, text in enumerate(read_text(self.metrics).splitlines(), start=1):
+        for number, one in enumerate(text.splitlines(), start=1):
             try:
-                line = json.loads(text)
-            except json.JSONDecodeError:
+                line = parse_json(one, self.metrics)
+            except FedgrainError:
                 line = None
             if not isinstance(line, dict) or not line.keys() >= ROUND:
                 raise RunError(f"{self.metrics}, line {number}: not a round of a run; {AGAIN}")
             lines.append(line)
+        if self.ended:
+            self.check_lines(*self._read_result()[1])
+        elif self.state.exists() and not self.again.exists():
+            about = about_of(self.state, read_bytes(self.state))
+            self.check_lines(int(about.get("lines", 0)), about.get("metrics_sha256"))
         return lines
+
+    def metrics_digest(self, count: int) -> str:
+        """Return the checksum of the first lines of ``metrics.jsonl``."""
+        return digest(self._raw_lines()[:count])
+
+    def check_lines(self, count: int, told: str | None) -> None:
+        """Refuse metrics that lack one of the first lines, or where one is not as it was."""
+        if len(self._raw_lines()) < count:
+            raise RunError(f"{self.metrics}: some of its {count} rounds are missing; {AGAIN}")
+        if told is not None and self.metrics_digest(count) != told:
+            raise damaged(self.metrics, AGAIN, RunError)
+
+    def _raw_lines(self) -> list[bytes]:
+        raw = read_bytes(self.metrics) if self.metrics.exists() else b""
+        return [line + b"\n" for line in raw.split(b"\n")[:-1]]
 
     def read_result(self) -> dict[str, Any]:
         """Read how the run ended."""
-        values = read_json(self.result)
+        return self._read_result()[0]
+
+    def _read_result(self) -> tuple[dict[str, Any], tuple[int, str | None]]:
+        values, checked = read_checked(self.result, AGAIN, RunError)
+        rounds = values.pop("metrics", None) or {"lines": 0, "sha256": None}
         for name, kinds in RESULT.items():
             if not isinstance(values.get(name, ...), kinds):
                 raise RunError(f"{self.result}: {name} is missing or damaged; {AGAIN}")
-        return values
+        if not checked:
+            tell_unchecked(self.result)
+        return values, (rounds["lines"], rounds["sha256"])
+
+    def write_result(self, values: dict[str, Any], lines: int) -> None:
+        """Write how the run ended, with the checksum of the lines of metrics that led there."""
+        rounds = {"lines": lines, "sha256": self.metrics_digest(lines)}
+        write_json(self.result, {**values, "metrics": rounds})
 
     def keep_lines(self, count: int) -> None:
         """Drop what a killed run had written of a round that its state does not hold."""
-        lines = read_text(self.metrics).splitlines() if self.metrics.exists() else []
-        if len(lines) > count:
-            write_text(self.metrics, "".join(f"{line}\n" for line in lines[:count]))
+        if self.metrics.exists() and read_bytes(self.metrics) != b"".join(
+            kept := self._raw_lines()[:count]
+        ):
+            write_text(self.metrics, b"".join(kept).decode())
 
     def add_line(self, line: dict[str, Any]) -> None:
         """Append one round to ``metrics.jsonl``, all of it or nothing."""
@@ -202,38 +290,34 @@ class RunFolder:
 @contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
     """Hold a lock file, or say at once that another process does."""
-    with _opened(lock) as file:
+    try:
+        descriptor = open_own(lock, os.O_RDWR)
+    except FileNotFoundError:  # the folder went away in between
+        raise RunError(f"{lock.parent}: another process was just here; try again") from None
+    try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RunError(
                 f"{lock.parent}: another process is running here; wait for it to end"
             ) from None
-        if not lock.exists() or not os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+        if not lock.exists() or not os.path.samestat(os.fstat(descriptor), lock.stat()):
             raise RunError(f"{lock.parent}: another process was just here; try again")
         yield
-
-
-def _opened(lock: Path) -> IO[str]:
-    try:
-        return lock.open("w")
-    except FileNotFoundError:  # the folder went away in between
-        raise RunError(f"{lock.parent}: another process was just here; try again") from None
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write an object whole or not at all."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    """Write an object with its checksum, whole or not at all."""
+    write_checked(path, content)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read an object."""
-    try:
-        content = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise RunError(f"{path}, line {error.lineno}: not JSON: {error.msg}; {AGAIN}") from None
-    if not isinstance(content, dict):
-        raise RunError(f"{path}: not a JSON object; {AGAIN}")
+    """Read an object and check it; one of an older version has no checksum."""
+    content, checked = read_checked(path, AGAIN, RunError)
+    if not checked:
+        tell_unchecked(path)
     return content
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedgrain.errors import RunError
-from fedgrain.experiment.config import read_config
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.prepare import load_images
 from fedgrain.experiment.run import one_thread
@@ -18,7 +17,7 @@ from fedgrain.predict import OperatingCurve, operating_curve
 def curve_of_run(folder: str | Path, *, trust_code: Trust = False) -> OperatingCurve:
     """Let the run's model predict its test images, and score every threshold."""
     model, place = load(folder, trust_code=trust_code), RunFolder(folder)
-    config = read_config(place.config).complete()
+    config = place.read_config().complete()
     check_trust(config.settings(), place.config, trust_code, RunError)
     data = load_images(config)
     if not data.split_counts.get("test"):

@@ -23,8 +23,8 @@ import torch
 from fedgrain.cores import available_cores
 from fedgrain.errors import ConfigError, RunError
 from fedgrain.experiment.checkpoint import Progress, load_progress, save_progress
-from fedgrain.experiment.config import Config, read_config
-from fedgrain.experiment.folder import RunFolder, write_json
+from fedgrain.experiment.config import Config
+from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.prepare import Prepared, prepare
 from fedgrain.experiment.result import Result, result_values
 from fedgrain.experiment.trained import TrainedModel, load, model_net
@@ -105,7 +105,7 @@ def run(
             values = result_values(config, prepared, workshop, progress)
             if place:
                 model.save(place, state)
-                write_json(place.result, values)
+                place.write_result(values, progress.lines)
         for callback in callbacks:
             callback.on_run_end(values)
         return Result(values, model, place.path if place else None)
@@ -126,7 +126,7 @@ def resume(
     place = RunFolder(folder)
     if not place.config.exists():
         raise RunError(f"{folder}: no run here (there is no {place.config.name})")
-    config = read_config(place.config)
+    config = place.read_config()
     check_trust(config.settings(), place.config, trust_code, RunError)
     return run(config, folder, callbacks, workers=workers, device=device)
 
@@ -212,6 +212,7 @@ def train_rounds(
     progress = Progress(fedavg.init(workshop.initial, plan), 0, 0.0)
     if place and place.state.exists():
         progress = load_progress(place.state)
+        place.check_lines(progress.lines, progress.metrics_sha256)
     if place:
         place.keep_lines(progress.lines)
     while True:
@@ -245,6 +246,7 @@ def train_rounds(
         )
         if place:
             place.add_line(line)
+            progress = replace(progress, metrics_sha256=place.metrics_digest(progress.lines))
             save_progress(place.state, progress)
         for callback in callbacks:
             callback.on_round_end(line)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from fedgrain.checksums import read_checked
 from fedgrain.errors import DivergedError, FedgrainError, StudyError
-from fedgrain.experiment.folder import CAPS, RunFolder, exclusive, read_json, write_json
+from fedgrain.experiment.folder import CAPS, RunFolder, exclusive, write_json
 from fedgrain.experiment.study import MAY_GROW, PlannedRun, Study, plan_runs, read_study, selected
 from fedgrain.experiment.workers import absolute, run_job
-from fedgrain.files import write_text
+from fedgrain.files import parts_of, remove_parts, write_text
 
 if TYPE_CHECKING:
     from fedgrain.experiment.tracking import Tracking
@@ -41,18 +42,22 @@ class StudyFolder:
 
     def read_search(self) -> dict[str, Any]:
         """Read what a search found."""
-        found = read_json(self.search)
-        for part in ("rates", "tables"):
-            by_dataset = found.get(part)
-            if not isinstance(by_dataset, dict) or not all(
-                isinstance(of_head, dict)
-                for by_head in by_dataset.values()
-                for of_head in (by_head.values() if isinstance(by_head, dict) else [None])
-            ):
-                raise StudyError(
-                    f"{self.search}: {part} is missing or damaged; remove the file to search again"
-                )
+        again = "remove the file to search again"
+        found, _ = read_checked(self.search, again, StudyError)
+        for part, levels in (("rates", 3), ("tables", 2)):
+            if not _nested(found.get(part), levels):
+                raise StudyError(f"{self.search}: {part} is missing or damaged; {again}")
+        of_heads = [table for by_head in found["tables"].values() for table in by_head.values()]
+        if not all(_nested(table.get("validation_hf"), 2) for table in of_heads):
+            raise StudyError(f"{self.search}: tables is missing or damaged; {again}")
         return found
+
+
+def _nested(content: Any, levels: int) -> bool:
+    """Tell whether content is objects to a depth, and numbers or nothing below them if there."""
+    if levels == 0:
+        return isinstance(content, dict | float | int | None)
+    return isinstance(content, dict) and all(_nested(c, levels - 1) for c in content.values())
 
 
 class Progress(Protocol):
@@ -95,6 +100,7 @@ def run_study(
     selected(plan_runs(study, {}), only)  # refuse a pattern that matches nothing before any run
     place.path.mkdir(parents=True, exist_ok=True)
     with exclusive(place.lock):
+        remove_parts(place.path, [f.name for f in (place.study, place.search, place.failures)])
         write_text(place.study, study.toml())
         rates: Rates = {}
         if study.search:
@@ -119,7 +125,8 @@ def run_study(
 def check_folder(study: Study, place: StudyFolder) -> None:
     """Refuse the folder of another study; the same one's grid, rounds and cycles may grow."""
     if not place.study.exists():
-        strangers = sorted(p.name for p in place.path.glob("*") if p != place.lock)
+        parts = parts_of(place.path, [place.study.name]) if place.path.exists() else []
+        strangers = sorted(p.name for p in place.path.glob("*") if p not in (place.lock, *parts))
         if strangers:
             raise StudyError(
                 f"{place.path}: the folder is not empty and not a study ({strangers[0]}); "

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
@@ -21,6 +20,7 @@ from fedgrain.errors import ConfigError, StudyError
 from fedgrain.experiment.config import Config, toml_value
 from fedgrain.experiment.methods import GRID, Method, method_name, parse_method
 from fedgrain.files import read_text
+from fedgrain.parsing import parse_toml
 
 IMAGENET_SAMPLE = 42  # seed of the images for the search
 MAY_GROW = ("datasets", "methods", "alphas", "seeds")
@@ -258,9 +258,7 @@ def safe_name(text: str) -> str:
 def read_study(path: str | Path) -> Study:
     """Read a study from a TOML file."""
     try:
-        content = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"{path}: not TOML: {error}") from None
+        content = parse_toml(read_text(path), path, StudyError)
     except FileNotFoundError:
         raise StudyError(f"{path}: there is no such file") from None
     if not content:

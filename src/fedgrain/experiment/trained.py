@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from fedgrain.data.decode import decode_image
 from fedgrain.data.images import Normalisation
 from fedgrain.errors import DataError, FedgrainError, RunError
-from fedgrain.experiment.checkpoint import read_tensors, write_tensors
 from fedgrain.experiment.folder import RunFolder, read_json, write_json
+from fedgrain.experiment.tensor_files import read_tensors, write_tensors
 from fedgrain.federated import ImageSource
 from fedgrain.federated.averaging import State
 from fedgrain.heads import DecoupledModel, Head, build_head, decouple

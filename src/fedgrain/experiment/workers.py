@@ -54,7 +54,7 @@ def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:
     """
     with place.locked():
         place.check(config)
-        if place.finished(config) or not (base.result.exists() and base.state.exists()):
+        if place.finished(config) or not (base.ended and base.state.exists()):
             return
         base.check_arithmetic()
         place.claim(config, base.data_seen())

@@ -14,6 +14,7 @@ from typing import Any
 
 from fedgrain.errors import KnowledgeError
 from fedgrain.files import read_text, write_text
+from fedgrain.parsing import parse_json
 from fedgrain.taxonomy.tree import Taxonomy
 
 Row = tuple[int, str, list[str]]  # number of the client, where it stands, ids of known nodes
@@ -27,13 +28,8 @@ def write(path: str | Path, entries: Sequence[dict[str, Any]]) -> None:
 
 def read(path: str | Path) -> tuple[list[Row], tuple[str, ...], tuple[str, ...] | None]:
     """Return the rows, the names of the clients, and of the annotators where they are told."""
-    try:
-        content = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise KnowledgeError(
-            f"{path}, line {error.lineno}: this is not JSON ({error.msg}); mend the file or write "
-            "it anew with fedgrain knowledge --out"
-        ) from None
+    mend = "mend the file or write it anew with fedgrain knowledge --out"
+    content = parse_json(read_text(path), path, KnowledgeError, mend)
     clients = content.get("clients") if isinstance(content, dict) else None
     if not isinstance(clients, list) or not clients:
         raise KnowledgeError(

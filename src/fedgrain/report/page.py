@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedgrain.errors import FedgrainError, ReportError
-from fedgrain.experiment.config import Config, read_config
+from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.prepare import load_images
 from fedgrain.experiment.trained import load
@@ -101,7 +101,7 @@ def look_closely(
     look = Look()
     try:
         model = load(place.path, trust_code=trust_code)
-        config = read_config(place.config).complete()
+        config = place.read_config().complete()
         for used in (config, *others.values()):
             check_trust(used.settings(), place.config, trust_code, ReportError)
         here = config.data_root or config.manifest
@@ -212,4 +212,5 @@ def environment_of(place: RunFolder) -> dict[str, Any]:
         return {}
     content = read_json(place.environment)
     packages = content.pop("packages", {})
+    content.pop("config_sha256", None)
     return {**content, **packages}

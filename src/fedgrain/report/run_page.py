@@ -10,7 +10,7 @@ from typing import Any
 
 from fedgrain.catalogue import rounds_axis
 from fedgrain.errors import RunError
-from fedgrain.experiment.config import Config, read_config
+from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.methods import method_name
 from fedgrain.files import read_text
@@ -35,7 +35,7 @@ def run_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
             f"{folder}: the run is not finished; go on with: "
             + shlex.join(["fedgrain", "run", str(place.config), "--out", str(folder)])
         )
-    config, result = read_config(place.config).complete(), place.read_result()
+    config, result = place.read_config().complete(), place.read_result()
     name = place.path.resolve().name
     clients = {knowledge_name(config): config}
     look = look_closely(place, name, clients, images=images, trust_code=trust_code)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedgrain.errors import FedgrainError, TaxonomyError
 from fedgrain.files import read_text, write_text
+from fedgrain.parsing import parse_json
 from fedgrain.taxonomy.dag import SettledGraph, from_dag, settle_dag
 from fedgrain.taxonomy.edges import MAX_DEPTH, too_deep
 from fedgrain.taxonomy.tree import Taxonomy
@@ -174,11 +175,7 @@ def from_json(content: Any, where: str = "the taxonomy") -> Taxonomy:
 
 def read_json(path: str | Path) -> Taxonomy:
     """Read a taxonomy written by :func:`write_json`."""
-    try:
-        content = json.loads(_text_of(path))
-    except json.JSONDecodeError as error:
-        raise TaxonomyError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
-    return from_json(content, str(path))
+    return from_json(parse_json(_text_of(path), path, TaxonomyError), str(path))
 
 
 def write_json(taxonomy: Taxonomy, path: str | Path) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedgrain.errors import DeploymentError
+from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.experiment.config import Config, read_config
 from fedgrain.federated.flower.operation import Operation
 from fedgrain.federated.flower.privacy import DELTA, Privacy
 from fedgrain.files import read_text, write_text
+from fedgrain.parsing import parse_toml
 from fedgrain.taxonomy import Taxonomy, read_json, write_json
 
 PACKAGE = "fedgrain_app"
+AGAIN = "make the app again with fedgrain flower init"
 IMAGE_SIZE = 64  # of users' folders, where the config sets none
 
 PYPROJECT = """\
@@ -99,15 +100,23 @@ class App:
 def app_settings(folder: Path) -> dict[str, Any]:
     """Read an app's own settings."""
     path = folder / "pyproject.toml"
-    try:
-        return dict(tomllib.loads(read_text(path))["tool"]["flwr"]["app"]["config"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DeploymentError(f"{path}: not the settings of an app ({error})") from error
+    found: Any = parse_toml(read_text(path), path, DeploymentError, AGAIN)
+    for part in ("tool", "flwr", "app", "config"):
+        found = found.get(part) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise DeploymentError(f"{path}: not the settings of an app; {AGAIN}")
+    return found
 
 
 def app_privacy(folder: Path) -> Privacy | None:
     """Read from an app's own settings whether its sites noise what they send."""
-    return Privacy.of(app_settings(folder))
+    try:
+        return Privacy.of(app_settings(folder))
+    except FedgrainError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        path = folder / "pyproject.toml"
+        raise DeploymentError(f"{path}: damaged ({error}); {AGAIN}") from None
 
 
 def write_app(folder: Path, app: App, operation: Operation) -> None:

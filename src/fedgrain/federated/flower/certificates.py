@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,8 +209,5 @@ def _private(
 
 def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write a file whole; a private one is its owner's from the first byte on."""
-    with written_whole(path) as aside:
-        mode = 0o600 if private else 0o644
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+    with written_whole(path, 0o600 if private else 0o644) as aside:
+        aside.write_bytes(content)

@@ -13,9 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedgrain.errors import FedgrainError
 from fedgrain.federated.flower.operation import Begun, Operation
 from fedgrain.federated.flower.privacy import Privacy
 from fedgrain.files import append_line, read_text
+from fedgrain.parsing import parse_json
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ class ServerLedger:
 
     def releases(self) -> dict[str, int]:
         """Count the releases of every site; a line that was cut off counts for each."""
-        asked = [line.get("sites", self.operation.sites) for line in _lines(self.path)]
+        every = list(self.operation.sites)
+        asked = [line.get("sites", every) for line in _lines(self.path)]
+        asked = [sites if isinstance(sites, list) else every for sites in asked]
         return {name: sum(sites.count(name) for sites in asked) for name in self.operation.sites}
 
 
@@ -72,7 +76,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def _line(text: str) -> dict[str, Any]:
     try:
-        line = json.loads(text)
-    except json.JSONDecodeError:
+        line = parse_json(text, "a ledger")
+    except FedgrainError:
         return {}
     return line if isinstance(line, dict) else {}

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedgrain.errors import DeploymentError, RunError
+from fedgrain.errors import DeploymentError, FedgrainError, RunError
 from fedgrain.experiment.folder import RunFolder, read_json, write_json
 from fedgrain.federated.flower.privacy import Privacy
+from fedgrain.parsing import parse_json
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,24 @@ class Operation:
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Operation:
         """Read the app's settings, as Flower hands them over."""
-        return cls(
-            site_names(str(settings["sites"])),
-            Path(str(settings["run-folder"])),
-            int(settings["wait-seconds"]),
-            int(settings["count-rounding"]),
-            str(settings["strategy"]),
-            Privacy.of(settings),
-            int(settings.get("most-samples", 0)) or None,
-            Path(str(settings["record"])) if settings.get("record") else None,
-        )
+        try:
+            return cls(
+                site_names(str(settings["sites"])),
+                Path(str(settings["run-folder"])),
+                int(settings["wait-seconds"]),
+                int(settings["count-rounding"]),
+                str(settings["strategy"]),
+                Privacy.of(settings),
+                int(settings.get("most-samples", 0)) or None,
+                Path(str(settings["record"])) if settings.get("record") else None,
+            )
+        except FedgrainError:
+            raise
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise DeploymentError(
+                f"the settings of the app are damaged ({type(error).__name__}: {error}); make it "
+                "again with fedgrain flower init"
+            ) from None
 
     @property
     def deciding(self) -> dict[str, Any]:
@@ -79,7 +88,7 @@ class Begun:
 
 def site_names(text: str) -> list[str]:
     """Read the app's list of sites, which its settings hold as JSON."""
-    names = json.loads(text)
-    if not isinstance(names, list) or len(set(names)) < len(names):
+    names = parse_json(text, "sites", DeploymentError)
+    if not isinstance(names, list) or len({str(name) for name in names}) < len(names):
         raise DeploymentError(f"sites is {text}, but must be a JSON list of different names")
     return [str(name) for name in names]

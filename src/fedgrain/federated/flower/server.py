@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import DeploymentError
-from fedgrain.experiment.folder import RunFolder, write_json
+from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.prepare import Prepared, coarse_taxonomy, model_of, plan_of, prepare
 from fedgrain.experiment.result import result_values
 from fedgrain.experiment.run import (
@@ -135,7 +135,8 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
                 "bounded": bounded_claims(place),
                 "left_out": left_out(place),
             }
-            write_json(place.result, {**values, **about, **cost(operation, ledger)})
+            result = {**values, **about, **cost(operation, ledger)}
+            place.write_result(result, progress.lines)
         tell([f"finished: everything is in {place.path}"])
 
 

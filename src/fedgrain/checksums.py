@@ -1,0 +1,85 @@
+"""Files that carry the SHA-256 of themselves: one flipped bit anywhere is noticed.
+
+The checksum is that of the file with 64 zeros in the checksum's place. So a file needs no other to
+be checked, and stays checked wherever it is copied. A JSON object of ours has it as its first part
+and says at its end that it has one: damage to either does not make it look like a file of an older
+version, which had none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fedgrain.errors import FedgrainError
+from fedgrain.files import decoded, read_bytes, written_whole
+from fedgrain.parsing import parse_json
+
+BLANK = "0" * 64
+_FIRST, _LAST = "sha256", "has_checksum"
+_LOG = logging.getLogger("fedgrain")
+
+
+def sealed(raw: bytes) -> bytes:
+    """Put the checksum of a file's content in the place of the first 64 zeros in it."""
+    return raw.replace(BLANK.encode(), digest([raw]).encode(), 1)
+
+
+def is_intact(raw: bytes, told: Any) -> bool:
+    """Tell whether a file's content is what it was when it was given this checksum."""
+    if not isinstance(told, str) or len(told) != len(BLANK):
+        return False
+    before = raw.replace(told.encode("utf-8", "replace"), BLANK.encode(), 1)
+    return digest([before]) == told
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Return the SHA-256 of bytes, in hex."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
+
+
+def damaged(path: Path, advice: str, error: type[FedgrainError]) -> FedgrainError:
+    """Return the error for a file that is not what was written."""
+    return error(f"{path}: damaged: its content does not match its checksum; {advice}")
+
+
+def write_checked(path: Path, content: dict[str, Any], indent: int | None = 2) -> None:
+    """Write an object as JSON with its checksum, whole or not at all."""
+    told = {_FIRST: BLANK, **content, _LAST: True}
+    text = json.dumps(told, indent=indent, ensure_ascii=False) + "\n"
+    with written_whole(path) as aside:
+        aside.write_bytes(sealed(text.encode()))
+
+
+def read_checked(
+    path: Path, advice: str, error: type[FedgrainError]
+) -> tuple[dict[str, Any], bool]:
+    """Return an object, and whether it carries a checksum: one of an older version does not."""
+    raw = read_bytes(path)
+    content = parse_json(decoded(raw, path), path, error, advice)
+    if not isinstance(content, dict):
+        raise error(f"{path}: not a JSON object; {advice}")
+    marks = (content.pop(_FIRST, None), content.pop(_LAST, None))
+    if marks == (None, None):
+        return content, False
+    if marks[1] is not True or not is_intact(raw, marks[0]):
+        raise damaged(path, advice, error)
+    return content, True
+
+
+_told_unchecked = False
+
+
+def tell_unchecked(path: Path) -> None:
+    """Say, once in a process, that files of an older version are read unchecked."""
+    global _told_unchecked
+    if not _told_unchecked:
+        _told_unchecked = True
+        _LOG.warning("fedgrain: %s has no checksum, as older versions wrote; read unchecked", path)
