@@ -83,6 +83,17 @@ def open_own(path: str | Path, flags: int) -> int:
     )
 
 
+def allocate(descriptor: int, size: int) -> None:
+    """Make a file so large and take its space now: no room is an error, not a signal later on."""
+    os.ftruncate(descriptor, size)
+    if size and hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+
+
 def append_line(path: str | Path, line: str) -> None:
     """Append one line, all of it or nothing; it is on the disk when this returns.
 

@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from fedgrain.errors import DataError
+from fedgrain.files import sync_folder
 
 MAX_MEMBERS = 5_000_000
 MAX_RATIO = 100  # images hardly compress; zeros compress a thousandfold and more
@@ -81,6 +82,7 @@ def move_into_place(folder: Path, target: Path) -> None:
     """Rename a finished directory; if another process was first, its equal content stays."""
     try:
         folder.rename(target)
+        sync_folder(target.parent)
     except OSError:
         if not target.is_dir():
             raise

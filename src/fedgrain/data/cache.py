@@ -1,30 +1,42 @@
 """Decoded images on disk: a directory of arrays per (source, size, sample), whole or not at all.
 
-The second load maps ``images.npy`` into memory without reading it, whatever its size.
+The second load checks the arrays against their checksums, once in a process, and maps
+``images.npy`` into memory, whatever its size. An entry that is damaged is made again.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgrain.checksums import digest, read_checked, write_checked
+from fedgrain.cores import available_cores
 from fedgrain.data.archives import move_into_place, unpack
 from fedgrain.data.places import Layout, cache_directory
-from fedgrain.errors import DataError
+from fedgrain.errors import DataError, FedgrainError
+from fedgrain.files import allocate, open_own
 
 FORMAT = 1  # raise it when what is stored, or how an image is decoded, changes
+ARRAYS = ("images.npy", "labels.npy", "splits.npy")
+BLOCK = 2**26  # bytes that are hashed at a time, on every core
+_LOG = logging.getLogger("fedgrain")
+_known: dict[tuple[str, int, int, int], str] = {}  # checksums this process has found
 
 
 @dataclass(frozen=True)
@@ -46,30 +58,86 @@ def load_or_build(key: dict[str, Any], build: Callable[[Path], dict[str, Any]]) 
     """Return the entry for a key; ``build`` writes images, labels and splits.npy into a directory.
 
     What ``build`` returns (JSON) is kept beside them. Two processes that want the same entry wait
-    for one another.
+    for one another. An entry that is not as it was written is made again.
     """
     content = json.dumps({"format": FORMAT, **key}, sort_keys=True)
     name = f"{key['dataset']}-{hashlib.sha256(content.encode()).hexdigest()[:20]}"
     entry = cache_directory() / "arrays" / name
-    if not entry.is_dir():
+    stored = _load(entry)
+    if stored is None:
         with only_one(entry):
-            if not entry.is_dir():
+            stored = _load(entry, tell=True)  # another process may have made it meanwhile
+            if stored is None:
                 _build(entry, build)
-    about = json.loads((entry / "about.json").read_text(encoding="utf-8"))
-    images = np.load(entry / "images.npy", mmap_mode="r")
-    return Stored(images, np.load(entry / "labels.npy"), np.load(entry / "splits.npy"), about)
+                stored = _load(entry)
+    if stored is None:
+        raise DataError(f"{entry}: cannot be read right after it was written; check the disk")
+    return stored
+
+
+def _load(entry: Path, *, tell: bool = False) -> Stored | None:
+    """Return what is in an entry; None where there is none, or not as it was written."""
+    if not os.path.lexists(entry):
+        return None
+    try:
+        about, checked = read_checked(entry / "about.json", "", DataError)
+        written = about.pop("arrays", None)
+        if not checked or written != {name: _file_digest(entry / name) for name in ARRAYS}:
+            raise DataError("does not match its checksums, or has none")
+        images = np.load(entry / "images.npy", mmap_mode="r")
+        return Stored(images, np.load(entry / "labels.npy"), np.load(entry / "splits.npy"), about)
+    except (FedgrainError, OSError, ValueError) as error:
+        if tell:
+            _LOG.warning("fedgrain: the cache entry %s is made again: %s", entry, error)
+        return None
+
+
+def _file_digest(path: Path) -> str:
+    """Return a checksum over the checksums of a file's blocks."""
+    with path.open("rb") as file:
+        state = os.fstat(file.fileno())
+        key = (str(path), state.st_ino, state.st_mtime_ns, state.st_size)
+        if key in _known:
+            return _known[key]
+
+        def block(start: int) -> bytes:
+            return hashlib.sha256(os.pread(file.fileno(), BLOCK, start)).digest()
+
+        starts = range(0, state.st_size, BLOCK)
+        with ThreadPoolExecutor(max(1, min(len(starts), available_cores()))) as threads:
+            _known[key] = digest(threads.map(block, starts))
+        return _known[key]
 
 
 def _build(entry: Path, build: Callable[[Path], dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{entry.name}.", dir=entry.parent) as aside:
         folder = Path(aside) / "content"
         folder.mkdir()
-        about = build(folder)
-        (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
-        for path in folder.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+        with _room(folder):
+            about = build(folder)
+            arrays = {name: _file_digest(folder / name) for name in ARRAYS}
+            write_checked(folder / "about.json", {**about, "arrays": arrays}, indent=None)
+            for path in folder.iterdir():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+        if os.path.lexists(entry):
+            entry.rename(Path(aside) / "damaged")
         move_into_place(folder, entry)
+
+
+@contextmanager
+def _room(folder: Path) -> Iterator[None]:
+    """Say in one sentence that the disk is full; numpy tells only how much it has written."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if not full and not (error.errno is None and "written" in str(error)):
+            raise
+        raise DataError(
+            f"{folder.parent.parent}: no room for the decoded images; make room, or point "
+            "FEDGRAIN_CACHE at a larger disk"
+        ) from None
 
 
 def create_images(folder: Path, count: int, size: int) -> Path:
@@ -82,8 +150,31 @@ def create_images(folder: Path, count: int, size: int) -> Path:
             f"decoding {count} images at {size}x{size} needs {needed / 1e9:.1f} GB in {folder}, "
             f"where {free / 1e9:.1f} GB are free; point FEDGRAIN_CACHE at a larger disk"
         )
-    np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(count, size, size, 3))
+    with path.open("w+b") as file:
+        _write_header(file, (count, size, size, 3))
+        allocate(file.fileno(), file.tell() + needed)
     return path
+
+
+def drop_images(path: Path, kept: NDArray[np.int64]) -> None:
+    """Keep some of the images of ``images.npy``, in their order and without room for a copy."""
+    rows = np.load(path, mmap_mode="r+")
+    for place, row in enumerate(kept.tolist()):
+        if place != row:  # rows only move to the front, over what was moved or dropped
+            rows[place] = rows[row]
+    rows.flush()
+    shape, start = (len(kept), *rows.shape[1:]), rows.offset
+    del rows
+    with path.open("r+b") as file:
+        _write_header(file, shape)
+        if file.tell() != start:  # numpy leaves room for a count to change
+            raise RuntimeError(f"the header of {path} has become longer")
+        file.truncate(start + int(np.prod(shape)))
+
+
+def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> None:
+    header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
 
 
 def unpacked(archive: Path) -> Path:
@@ -122,13 +213,44 @@ def identity(*paths: Path) -> str:
 
 @contextmanager
 def only_one(target: Path) -> Iterator[None]:
-    """Hold a lock while building ``target`` (not on Windows, where both build and one wins)."""
+    """Hold a lock while building ``target`` (not on Windows, where both build and one wins).
+
+    What killed processes have left of building anything here is removed.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
         yield
         return
     import fcntl
 
-    with target.with_name(f".{target.name}.lock").open("w") as lock:
+    lock = open_own(target.with_name(f".{target.name}.lock"), os.O_RDWR)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        _remove_left_behind(target)
         yield
+    finally:
+        os.close(lock)
+
+
+def _remove_left_behind(target: Path) -> None:
+    """Remove folders in which a process was building that is gone: nobody holds their lock."""
+    import fcntl
+
+    for path in target.parent.iterdir():
+        named = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}", path.name)
+        if named is None or path.is_symlink() or not path.is_dir():
+            continue
+        if named[1] == target.name:  # whose lock is ours
+            shutil.rmtree(path, ignore_errors=True)
+            continue
+        lock = path.with_name(f".{named[1]}.lock")
+        if not lock.exists():
+            continue
+        descriptor = open_own(lock, os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(descriptor)

@@ -1,6 +1,6 @@
 """From image files to one array on disk, on all cores.
 
-Workers write straight into the memory-mapped array, so neither pixels nor the array travel between
+Workers write straight into the array's file, so neither pixels nor the array travel between
 processes and 500,000 images at 224 need no more memory than a handful.
 """
 
@@ -25,7 +25,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from tqdm import tqdm
 
 from fedgrain.cores import available_cores
-from fedgrain.data.cache import Stored, create_images, load_or_build
+from fedgrain.data.cache import Stored, create_images, drop_images, load_or_build
 from fedgrain.errors import DataError
 
 MAX_UNREADABLE = 0.01  # default share of files that may be unreadable and are skipped
@@ -192,13 +192,16 @@ def _leave_interrupts_to_the_parent() -> None:
 
 def _decode_block(task: tuple[str, int, list[str], int]) -> dict[int, str]:
     target, start, paths, size = task
-    rows = np.load(target, mmap_mode="r+")
+    first = np.load(target, mmap_mode="r").offset
     failures: dict[int, str] = {}
-    for row, path in enumerate(paths, start):
-        try:
-            rows[row] = decode_image(path, size)
-        except Exception as error:  # decoders raise anything on damaged files
-            failures[row] = str(error).replace(path, "").strip() or type(error).__name__
+    with Path(target).open("r+b", buffering=0) as file:  # a full disk is an error to a write
+        for row, path in enumerate(paths, start):
+            try:
+                image = decode_image(path, size)
+            except Exception as error:  # decoders raise anything on damaged files
+                failures[row] = str(error).replace(path, "").strip() or type(error).__name__
+                continue
+            os.pwrite(file.fileno(), image.tobytes(), first + row * image.nbytes)
     return failures
 
 
@@ -225,7 +228,7 @@ def _build(folder: Path, listing: Listing, decoding: Decoding) -> dict[str, Any]
     path = create_images(folder, count, decoding.size)
     failures = decode_files(listing.paths, path, decoding)
     listed: list[Any] = [
-        [row, f"{listing.paths[row]} ({failures[row]})"] for row in sorted(failures)
+        [row, _printable(f"{listing.paths[row]} ({failures[row]})")] for row in sorted(failures)
     ]
     about: dict[str, Any] = {"count": count, "unreadable": listed, "warnings": listing.warnings}
     _check_share(about, decoding.max_unreadable)
@@ -237,10 +240,15 @@ def _build(folder: Path, listing: Listing, decoding: Decoding) -> dict[str, Any]
             *listing.warnings,
             f"{len(listed)} of {count} images cannot be read and were skipped: {shown}{more}",
         ]
-        _keep_rows(path, kept)
+        drop_images(path, kept)
     np.save(folder / "labels.npy", listing.labels[kept])
     np.save(folder / "splits.npy", listing.splits[kept])
     return about
+
+
+def _printable(text: str) -> str:
+    """Return a text that UTF-8 can hold: file names may hold other bytes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _check_share(about: dict[str, Any], max_unreadable: float) -> None:
@@ -253,16 +261,3 @@ def _check_share(about: dict[str, Any], max_unreadable: float) -> None:
             f"{max_unreadable:g}: {shown}{more}; mend or remove them, or raise max_unreadable "
             "(--max-unreadable)"
         )
-
-
-def _keep_rows(path: Path, kept: NDArray[np.int64]) -> None:
-    """Rewrite the array without the rows that failed, a block at a time."""
-    everything = np.load(path, mmap_mode="r")
-    smaller = path.with_suffix(".kept")
-    rows = np.lib.format.open_memmap(
-        smaller, mode="w+", dtype=np.uint8, shape=(len(kept), *everything.shape[1:])
-    )
-    for start in range(0, len(kept), 1024):
-        rows[start : start + 1024] = everything[kept[start : start + 1024]]
-    rows.flush()
-    smaller.replace(path)
