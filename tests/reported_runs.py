@@ -82,7 +82,9 @@ def write_study(
         place, config = folder / "runs" / planned.name, planned.config
         place.mkdir(parents=True)
         (place / "config.toml").write_text(config.toml(), "utf-8")
-        shutil.copy(trained / "environment.json", place)
+        surroundings = read_json(trained / "environment.json")
+        surroundings.pop("config_sha256")  # the config is another
+        (place / "environment.json").write_text(json.dumps(surroundings))
         method = names.index(f"{config.head}/{config.supervision}")
         hf = 0.8 - 0.05 * method - 0.2 * config.alpha * (1 + method) + 0.003 * (config.seed % 5)
         scores = {"hf": hf, "hr": hf + 0.01, "hp": hf - 0.01, "seed": config.seed}

@@ -245,14 +245,16 @@ def test_evaluate_repeats_the_scores_of_the_run(run_folder, capsys) -> None:
         == 0
     )
     assert "8 images of own_parts:only_to_test, split test" in capsys.readouterr().out
-    config = run_folder / "config.toml"
-    kept = config.read_text()
+    config, surroundings = run_folder / "config.toml", run_folder / "environment.json"
+    kept, known = config.read_text(), surroundings.read_text()
     config.write_text(kept.replace("# image_size is not set", "image_size = 32"))
+    surroundings.unlink()  # which knows what the config was
     assert (
         main(["evaluate", "--trust-code", str(run_folder), "--dataset", "own_parts:only_to_test"])
         == 0
     )
     config.write_text(kept)
+    surroundings.write_text(known)
     capsys.readouterr()
     assert main(["evaluate", "--trust-code", str(run_folder), "--split", "winter"]) == 2
     assert "no split 'winter'" in capsys.readouterr().err

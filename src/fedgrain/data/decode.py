@@ -175,6 +175,10 @@ def _mapper(count: int, workers: int | None) -> Iterator[Any]:
     context = multiprocessing.get_context("spawn")
     try:
         pool = ProcessPoolExecutor(workers, context, initializer=_leave_interrupts_to_the_parent)
+    except OSError:  # a pool needs semaphores in /dev/shm, which may be read-only
+        yield map
+        return
+    try:
         try:
             yield pool.map
         finally:
@@ -201,7 +205,10 @@ def _decode_block(task: tuple[str, int, list[str], int]) -> dict[int, str]:
             except Exception as error:  # decoders raise anything on damaged files
                 failures[row] = str(error).replace(path, "").strip() or type(error).__name__
                 continue
-            os.pwrite(file.fileno(), image.tobytes(), first + row * image.nbytes)
+            file.seek(first + row * image.nbytes)
+            pixels = image.tobytes()
+            while pixels:  # a disk that fills up takes a part first, and then refuses
+                pixels = pixels[file.write(pixels) :]
     return failures
 
 

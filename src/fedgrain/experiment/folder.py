@@ -262,12 +262,13 @@ class RunFolder:
 
     def _read_result(self) -> tuple[dict[str, Any], tuple[int, str | None]]:
         values, checked = read_checked(self.result, AGAIN, RunError)
-        rounds = values.pop("metrics", None) or {"lines": 0, "sha256": None}
+        rounds = values.pop("metrics", None)
         for name, kinds in RESULT.items():
             if not isinstance(values.get(name, ...), kinds):
                 raise RunError(f"{self.result}: {name} is missing or damaged; {AGAIN}")
         if not checked:
             tell_unchecked(self.result)
+            return values, (0, None)
         return values, (rounds["lines"], rounds["sha256"])
 
     def write_result(self, values: dict[str, Any], lines: int) -> None:

@@ -12,8 +12,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -68,18 +67,16 @@ def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:
 class Workers(Executor):
     """A number of processes that take one job at a time.
 
-    Each has a pool of its own: a process that is killed (by the system, out of memory) touches its
-    own job alone, which a fresh one goes on with. They end with the process that started them,
-    however that one ends.
+    A process that is killed (by the system, out of memory) touches its own job alone, which a fresh
+    one goes on with. They end with the process that started them, however that one ends.
     """
 
     def __init__(self, jobs: int) -> None:
         self.at_a_time = jobs
-        self._context = multiprocessing.get_context("spawn")
-        self._lifeline, self._held = self._context.Pipe(duplex=False)
+        self._lifeline, self._held = multiprocessing.get_context("spawn").Pipe(duplex=False)
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="study")
         self._own = threading.local()
-        self._pools: list[ProcessPoolExecutor] = []
+        self._processes: list[_Process] = []
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Call a picklable function in a process that is free."""
@@ -89,35 +86,88 @@ class Workers(Executor):
         for _ in range(ATTEMPTS):
             try:
                 return self._once(fn, *args, **kwargs)
-            except BrokenProcessPool:
-                self._own.pool = None
+            except EOFError:
+                self._own.process = None
+                if self._held.closed:  # nobody waits for the job any more
+                    break
         raise StudyError(
             f"its process was killed at each of {ATTEMPTS} attempts, perhaps for want of memory; "
             "give the same command again with fewer --jobs"
         )
 
     def _once(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        pool: ProcessPoolExecutor | None = getattr(self._own, "pool", None)
-        if pool is None:
-            pool = ProcessPoolExecutor(
-                1, self._context, initializer=_follow, initargs=(self._lifeline,)
-            )
-            self._own.pool = pool
-            self._pools.append(pool)
-        with _without_interrupts():  # which the process inherits while it starts
-            future = pool.submit(fn, *args, **kwargs)
-        return future.result()
+        process: _Process | None = getattr(self._own, "process", None)
+        if process is None:
+            process = _Process(self._lifeline)
+            self._own.process = process
+            self._processes.append(process)
+        answer: T = process.call(fn, *args, **kwargs)
+        return answer
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes: after their jobs, or at once if nobody waits."""
         if not wait:
             self._held.close()
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
-        for pool in self._pools:
-            pool.shutdown(wait)
+        for process in self._processes:
+            process.end(wait)
         if wait:
             self._held.close()
         self._lifeline.close()
+
+
+class _Process:
+    """A process that calls what it is sent, over a pipe alone.
+
+    Python's own pools need semaphores in ``/dev/shm``, which some machines mount read-only.
+    """
+
+    def __init__(self, lifeline: Connection) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._calls, theirs = context.Pipe()
+        self._process = context.Process(target=_answer, args=(theirs, lifeline), daemon=False)
+        with _without_interrupts():  # which the process inherits
+            self._process.start()
+        theirs.close()
+
+    def call(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Return or raise what a call does there; EOFError where the process has died."""
+        try:
+            self._calls.send((fn, args, kwargs))
+            error, answer = self._calls.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            raise EOFError from None
+        if error is not None:
+            raise error
+        return answer
+
+    def end(self, wait: bool) -> None:
+        """Let the process end when its call has."""
+        if wait:
+            self._calls.close()
+            self._process.join()
+
+
+def _answer(calls: Connection, lifeline: Connection) -> None:
+    """Be a process of a study: call until nobody asks any more."""
+    _follow(lifeline)
+    while True:
+        try:
+            fn, args, kwargs = calls.recv()
+        except (EOFError, OSError):
+            return
+        told: tuple[BaseException | None, Any]
+        try:
+            told = (None, fn(*args, **kwargs))
+        except Exception as error:
+            told = (error, None)
+        try:
+            calls.send(told)
+        except OSError:
+            return
+        except Exception as error:  # what cannot be pickled
+            calls.send((StudyError(f"{type(error).__name__}: {error}"), None))
 
 
 @contextmanager
