@@ -4,7 +4,6 @@ The code is a module in the current folder, which ``python -m`` puts on the impo
 mark as soon as it is imported.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ import fedgrain
 from fedgrain.cli import main
 from fedgrain.errors import RunError
 from fedgrain.experiment.config import Config
+from fedgrain.experiment.folder import read_json, write_json
 from fedgrain.experiment.operating import curve_of_run
 from fedgrain.experiment.study import read_study
 from fedgrain.plugins import OWN, named_code
@@ -57,8 +57,9 @@ def sent(finished, tmp_path, monkeypatch) -> Path:
 def name_code(file: Path, **settings: str) -> None:
     """Let a model.json or config.toml name other parts."""
     if file.suffix == ".json":
-        file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+        write_json(file, {**read_json(file), **settings})
         return
+    file.with_name("environment.json").unlink(missing_ok=True)  # which knows the config
     lines = [line for line in file.read_text().splitlines() if line.split(" ")[0] not in settings]
     file.write_text("\n".join([*lines, *(f'{n} = "{v}"' for n, v in settings.items())]) + "\n")
 

@@ -8,7 +8,7 @@ import pytest
 import fedgrain
 from fedgrain import Callback, arithmetic
 from fedgrain.errors import RunError
-from fedgrain.experiment.folder import RunFolder
+from fedgrain.experiment.folder import RunFolder, read_json, write_json
 from fedgrain.experiment.workers import start_from
 
 
@@ -29,9 +29,9 @@ def stopped(small, tmp_path) -> Path:
 def now_in(folder: Path, mode: str | None) -> None:
     """Change what a folder says of its arithmetic, or let it say nothing as older ones do."""
     place = folder / "environment.json"
-    content = json.loads(place.read_text())
+    content = read_json(place)
     content.pop("arithmetic")
-    place.write_text(json.dumps(content if mode is None else {**content, "arithmetic": mode}))
+    write_json(place, content if mode is None else {**content, "arithmetic": mode})
 
 
 def test_a_run_goes_on_in_the_arithmetic_it_began_in(stopped) -> None:

@@ -78,7 +78,7 @@ def test_every_command_says_which_file_is_damaged(copy, capsys, name, command) -
     raw = bytearray((copy / name).read_bytes())
     raw[-20] ^= 1
     (copy / name).write_bytes(raw)
-    assert main([command[0], str(copy), *command[1:]]) == 2
+    assert main([command[0], str(copy), "--trust-code", *command[1:]]) == 2
     err = capsys.readouterr().err
     assert name in err and err.count("\n") == 1
 
@@ -99,7 +99,7 @@ def test_metrics_that_went_away_are_missed(small, tmp_path) -> None:
         run(small(rounds=2), tmp_path / "run", [Stop()])
     (tmp_path / "run/metrics.jsonl").unlink()
     with pytest.raises(RunError, match=r"metrics.jsonl: some of its 1 rounds are missing; copy"):
-        fedgrain.resume(tmp_path / "run")
+        fedgrain.resume(tmp_path / "run", trust_code=True)
 
 
 def test_metrics_of_a_finished_run_that_lost_a_round_are_refused(copy) -> None:
@@ -112,8 +112,8 @@ def test_metrics_of_a_finished_run_that_lost_a_round_are_refused(copy) -> None:
 def test_weights_and_model_are_enough_elsewhere(finished, tmp_path) -> None:
     for name in ("best.safetensors", "model.json"):
         shutil.copy(finished / name, tmp_path)
-    found = fedgrain.load(tmp_path).predict(few_glyphs().images[:3])
-    assert found == fedgrain.load(finished).predict(few_glyphs().images[:3])
+    found = fedgrain.load(tmp_path, trust_code=True).predict(few_glyphs().images[:3])
+    assert found == fedgrain.load(finished, trust_code=True).predict(few_glyphs().images[:3])
 
 
 def without_checksums(folder: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_run_of_an_older_version_opens_and_goes_on(
     monkeypatch.setattr(checksums, "_told_unchecked", False)
     with caplog.at_level(logging.WARNING, "fedgrain"):
         assert len(RunFolder(copy).metrics_lines()) == 2
-        assert fedgrain.load(copy).predict(few_glyphs().images[:1])
+        assert fedgrain.load(copy, trust_code=True).predict(few_glyphs().images[:1])
         assert run(small(rounds=2), copy).rounds == 2
     assert len(caplog.records) == 1 and "has no checksum" in caplog.text
     run(small(rounds=3), copy)
@@ -220,12 +220,12 @@ class Uses(Callback):
         self.place, self.seen = RunFolder(folder), []
 
     def on_round_end(self, line) -> None:
-        found = fedgrain.load(self.place.path).predict(few_glyphs().images[:5])
+        found = fedgrain.load(self.place.path, trust_code=True).predict(few_glyphs().images[:5])
         self.seen.append((found, self.place.ended, self.place.read_result()["rounds"]))
 
 
 def test_a_finished_model_is_used_while_its_run_goes_on(copy, small, tmp_path) -> None:
-    before = fedgrain.load(copy).predict(few_glyphs().images[:5])
+    before = fedgrain.load(copy, trust_code=True).predict(few_glyphs().images[:5])
     assert RunFolder(copy).ended
     uses = Uses(copy)
     longer = small(rounds=4)
@@ -245,8 +245,10 @@ def test_a_run_stopped_while_it_goes_on_is_not_finished(copy, small) -> None:
     place = RunFolder(copy)
     assert not place.ended and not place.finished(small(rounds=4).complete())
     assert place.cut_short(small(rounds=4).complete())
-    assert np.isfinite(fedgrain.load(copy).node_log_probs(few_glyphs().images[:2]).numpy()).all()
-    assert fedgrain.resume(copy).rounds == 4
+    assert np.isfinite(
+        fedgrain.load(copy, trust_code=True).node_log_probs(few_glyphs().images[:2]).numpy()
+    ).all()
+    assert fedgrain.resume(copy, trust_code=True).rounds == 4
     assert place.ended
 
 
@@ -287,7 +289,7 @@ def test_killed_at_any_file_event_of_a_run_that_goes_on(small, tmp_path) -> None
         if not killed_at(event, lambda at=folder: run(longer, at, workers=1)):
             break
         kills += 1
-        assert fedgrain.load(folder).predict(few_glyphs().images[:2])
+        assert fedgrain.load(folder, trust_code=True).predict(few_glyphs().images[:2])
         run(longer, folder, workers=1)
         for name in ("best.safetensors", "model.json", "config.toml"):
             assert (folder / name).read_bytes() == (whole / name).read_bytes(), (event, name)

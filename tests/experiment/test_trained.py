@@ -11,6 +11,7 @@ from PIL import Image
 import fedgrain
 from fedgrain.errors import DataError, RunError
 from fedgrain.experiment.evaluate import evaluate
+from fedgrain.experiment.folder import read_json
 from own_parts import few_glyphs
 
 
@@ -127,7 +128,7 @@ def test_the_margin_is_a_setting_of_the_run_and_kept_with_the_model(small, tmp_p
     assert (loaded.margin_type, loaded.margin_size) == ("edge-distance", 0.5)
     loaded = fedgrain.load(tmp_path / "plain", trust_code=True).head
     assert (loaded.margin_type, loaded.margin_size) == ("incorrect", 5.0)
-    about = json.loads((plain.folder / "model.json").read_text())
+    about = read_json(plain.folder / "model.json")
     del about["head_settings"]  # as an older version wrote it
     (plain.folder / "model.json").write_text(json.dumps(about))
     assert fedgrain.load(plain.folder, trust_code=True).head.margin_size == 5.0

@@ -1,7 +1,7 @@
 """Decoded images on disk: a directory of arrays per (source, size, sample), whole or not at all.
 
-The second load checks the arrays against their checksums, once in a process, and maps
-``images.npy`` into memory, whatever its size. An entry that is damaged is made again.
+The second load checks the arrays against their checksums and maps ``images.npy`` into memory,
+whatever its size. An entry that is damaged is made again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ FORMAT = 1  # raise it when what is stored, or how an image is decoded, changes
 ARRAYS = ("images.npy", "labels.npy", "splits.npy")
 BLOCK = 2**26  # bytes that are hashed at a time, on every core
 _LOG = logging.getLogger("fedgrain")
-_known: dict[tuple[str, int, int, int], str] = {}  # checksums this process has found
 
 
 @dataclass(frozen=True)
@@ -95,18 +94,13 @@ def _load(entry: Path, *, tell: bool = False) -> Stored | None:
 def _file_digest(path: Path) -> str:
     """Return a checksum over the checksums of a file's blocks."""
     with path.open("rb") as file:
-        state = os.fstat(file.fileno())
-        key = (str(path), state.st_ino, state.st_mtime_ns, state.st_size)
-        if key in _known:
-            return _known[key]
 
         def block(start: int) -> bytes:
             return hashlib.sha256(os.pread(file.fileno(), BLOCK, start)).digest()
 
-        starts = range(0, state.st_size, BLOCK)
+        starts = range(0, os.fstat(file.fileno()).st_size, BLOCK)
         with ThreadPoolExecutor(max(1, min(len(starts), available_cores()))) as threads:
-            _known[key] = digest(threads.map(block, starts))
-        return _known[key]
+            return digest(threads.map(block, starts))
 
 
 def _build(entry: Path, build: Callable[[Path], dict[str, Any]]) -> None:
