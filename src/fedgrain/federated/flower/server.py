@@ -17,7 +17,7 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from fedgrain.data.images import LabelledImages
-from fedgrain.errors import DeploymentError
+from fedgrain.errors import DeploymentError, RunError
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.prepare import Prepared, coarse_taxonomy, model_of, plan_of, prepare
 from fedgrain.experiment.result import result_values
@@ -40,6 +40,7 @@ from fedgrain.federated.flower.record import Roster
 from fedgrain.federated.flower.strategies import average_by
 from fedgrain.federated.flower.traffic import Traffic
 from fedgrain.files import append_line, read_text
+from fedgrain.parsing import parse_json
 from fedgrain.text import one_line
 
 LOOK_SECONDS = 1.0
@@ -144,7 +145,7 @@ def bounded_claims(place: RunFolder) -> list[dict[str, Any]]:
     """Return every count that was not believed, with the first round it was in."""
     path, found = place.path / "bounded.jsonl", dict[str, dict[str, Any]]()
     for text in read_text(path).splitlines() if path.exists() else ():
-        note = json.loads(text)
+        note = parse_json(text, path, RunError)
         found.setdefault(f"{note['site']}|{note['what']}", note)
     return list(found.values())
 
