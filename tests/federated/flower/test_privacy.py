@@ -438,7 +438,7 @@ def test_a_resumed_run_pays_for_the_round_it_repeats(
         for n in (0, 1)
     ]
     assert rounds == [[1, 2, 2], [1, 2]]  # zoo was asked thrice, and had sent two
-    weights = load(tmp_path / "run").net.state_dict()
+    weights = load(tmp_path / "run", trust_code=True).net.state_dict()
     assert all(bool(value.isfinite().all()) for value in weights.values())
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert len(lines) == 2
