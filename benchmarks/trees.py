@@ -45,7 +45,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "taxonomy --out": ["taxonomy", *tree, "--out", str(folder / "trees")],
         "knowledge": known,
         "knowledge --expertise coherent": [*known, "--expertise", "coherent"],
-        "knowledge --out": [*known, "--out", str(folder / "knowledge")],
+        "knowledge --out --trees 1": [*known, "--out", str(folder / "knowledge"), "--trees", "1"],
         "data show": ["data", "show", "--dataset", "folder", "--root", str(site)],
         "run (one round)": ["run", *own, *inferred, "--rounds", "1", "--out", str(run)],
         "predict": ["predict", str(run), *images],
