@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fedgrain.data.decode import _mapper
 from fedgrain.errors import ConfigError, FedgrainError, StudyError
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.methods import parse_method
@@ -532,6 +533,20 @@ def test_the_job_of_a_killed_process_is_done_by_another(tmp_path):
         last = workers.submit(killed_once, str(tmp_path / "no folder" / "died"), 5)
         with pytest.raises(StudyError, match="its process was killed at each of 3 attempts"):
             last.result()
+
+
+def test_processes_and_decoding_need_no_semaphores(tmp_path, monkeypatch):
+    """As where /dev/shm is read-only: no semaphore can be made."""
+
+    def refused(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("multiprocessing.synchronize.SemLock.__init__", refused)
+    (tmp_path / "died").touch()
+    with local_workers(1) as workers:
+        assert workers.submit(killed_once, str(tmp_path / "died"), 7).result() == 7
+    with _mapper(10_000, 2) as mapper:
+        assert list(mapper(str, [1, 2])) == ["1", "2"]
 
 
 def test_processes_end_at_once_with_an_exception(tmp_path):
