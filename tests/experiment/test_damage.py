@@ -71,6 +71,8 @@ def test_a_flipped_bit_anywhere_is_refused(copy, name) -> None:
         ("config.toml", ["evaluate"]),
         ("environment.json", ["evaluate"]),
         ("result.json", ["report", "--no-images"]),
+        ("best.safetensors", ["report", "--no-images"]),
+        ("model.json", ["report", "--no-images"]),
         ("metrics.jsonl", ["report", "--no-images"]),
     ],
 )
@@ -198,6 +200,14 @@ def test_a_fifo_in_the_place_of_a_lock_is_refused(small, tmp_path) -> None:
     with pytest.raises(FedgrainError, match="a link or a device"):
         run(small(), tmp_path)
     assert (tmp_path / ".lock").is_fifo()
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_pipe_in_the_place_of_a_file_is_refused(copy, name) -> None:
+    (copy / name).unlink()
+    os.mkfifo(copy / name)
+    with pytest.raises(FedgrainError, match=f"{name}: not a file; remove it"):
+        READ[name](RunFolder(copy))
 
 
 def test_links_in_the_place_of_files_are_replaced_not_written_through(copy, small, tmp_path):
