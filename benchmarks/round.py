@@ -4,7 +4,7 @@ The CIFAR-100 round: 5 of 10 clients with 4,000 images each, batch 32, cnn-32, f
 validated. After one warm-up everyone has a turn, again and again; seconds are medians over the
 turns and ratios medians over the turns' ratios.
 
-- fedgrain: ``fedavg.apply`` on the engine: sampling, training, checks, averaging;
+- fedgrain: ``FedAvg.apply`` on the engine: sampling, training, checks, averaging;
 - raw bound: the same clients and steps on as many one-thread processes (peers/raw_bound.py);
 - flower: Flower's simulation, an ordinary DataLoader client, one CPU each (peers/flower_round.py);
 - pfl: pfl-research's SimulatedBackend as one process with a thread per core, and (pfl-sharded) as
@@ -39,7 +39,10 @@ import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arit
 import numpy as np
 import torch
 
-from fedgrain.federated import Federation, Model, Plan, Workshop, fedavg, fedbdft
+from fedgrain.federated import Federation, Model, Plan, Workshop
+from fedgrain.federated.algorithm import FederatedAlgorithm
+from fedgrain.federated.fedavg import FedAvg
+from fedgrain.federated.fedbdft import FedBDFT
 from peers.conversation import Peer
 from peers.environments import PeerError, python_of
 from peers.raw_bound import Key, Piece, RawBound, pieces_of
@@ -101,8 +104,10 @@ def contest(contenders: list[Contender], turns: int) -> dict[str, list[float]]:
 class EngineAndBound:
     """Rounds of an algorithm on the engine, and the very same tasks on the raw bound."""
 
-    def __init__(self, algorithm: Any, state: Any, plan: Plan, engine: EvaluationOff) -> None:
-        self.algorithm, self.state, self.plan, self.engine = algorithm, state, plan, engine
+    def __init__(
+        self, algorithm: FederatedAlgorithm[Any], state: Any, engine: EvaluationOff
+    ) -> None:
+        self.algorithm, self.state, self.engine = algorithm, state, engine
         self.bound: RawBound | None = None
         self.difference: float | None = None
 
@@ -110,7 +115,7 @@ class EngineAndBound:
         """Time one round as the algorithm runs it."""
         self.engine.keep_updates = self.difference is None  # in the warm-up
         began = time.perf_counter()
-        self.state, _ = self.algorithm.apply(self.state, self.plan, self.engine)
+        self.state, _ = self.algorithm.apply(self.state, self.engine)
         return time.perf_counter() - began
 
     def bound_round(self) -> float:
@@ -185,7 +190,7 @@ def fedavg_contest(
     with ExitStack() as held:
         engine = held.enter_context(open_engine(federation, model, plan, arguments.workers))
         ours = EngineAndBound(
-            fedavg, fedavg.init(workshop.initial, plan), plan, EvaluationOff(engine)
+            FedAvg(plan), FedAvg(plan).init(workshop.initial), EvaluationOff(engine)
         )
         ours.bound = held.enter_context(raw_bound(folder, pieces, plan.local, arguments))
         contenders = [
@@ -216,8 +221,8 @@ def cycle_contest(
         engine = EvaluationOff(
             held.enter_context(open_engine(federation, model, plan, arguments.workers))
         )
-        start = fedbdft.init(workshop.decoupled(workshop.initial), plan, engine)
-        ours = EngineAndBound(fedbdft, start, plan, engine)
+        start = FedBDFT(plan).decoupled(workshop.decoupled(workshop.initial), engine)
+        ours = EngineAndBound(FedBDFT(plan), start, engine)
         ours.bound = held.enter_context(raw_bound(folder, pieces, plan.branch, arguments))
         contenders = [
             Contender("fedgrain", ours.engine_round),

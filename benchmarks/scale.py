@@ -28,7 +28,8 @@ from typing import Any
 import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arithmetic
 import torch
 
-from fedgrain.federated import Model, Plan, Workshop, fedavg
+from fedgrain.federated import Model, Plan, Workshop
+from fedgrain.federated.fedavg import FedAvg
 from peers.work import (
     LOCAL,
     SEED,
@@ -116,22 +117,22 @@ def measure(clients: int, images: int, rounds: int, workers: int) -> dict[str, A
     federation = federation_of(random_images(images), clients, validation=VALIDATION)
     plan = Plan(seed=SEED, local=LOCAL, join_ratio=SAMPLED / clients)
     model = Model("cnn-32", "flat-softmax")
-    state = fedavg.init(Workshop(federation, model, plan).initial, plan)
+    state = FedAvg(plan).init(Workshop(federation, model, plan).initial)
     seconds: list[float] = []
     began = time.perf_counter()
     with open_engine(federation, model, plan, workers) as opened:
         engine = EvaluationOff(opened)
-        state, _ = fedavg.apply(state, plan, engine)
+        state, _ = FedAvg(plan).apply(state, engine)
         start = time.perf_counter() - began
         for _ in range(rounds):
             began = time.perf_counter()
-            state, report = fedavg.apply(state, plan, engine)
+            state, report = FedAvg(plan).apply(state, engine)
             seconds.append(time.perf_counter() - began)
         if len(report.clients) != SAMPLED:
             raise RuntimeError(f"{len(report.clients)} clients took part, not {SAMPLED}")
         with MemoryWatch() as watch:
             for _ in range(max(1, rounds // 3)):
-                state, report = fedavg.apply(state, plan, engine)
+                state, report = FedAvg(plan).apply(state, engine)
     return {
         "clients": clients,
         "seconds": statistics.median(seconds),

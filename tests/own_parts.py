@@ -16,6 +16,9 @@ from torch import Tensor, nn
 
 from fedgrain.data import LabelledImages
 from fedgrain.data.glyphs import load_glyphs
+from fedgrain.federated.algorithm import FinalModel
+from fedgrain.federated.engine import Engine
+from fedgrain.federated.fedavg import FedAvg, FedAvgState
 from fedgrain.heads import CondSoftmax
 from fedgrain.knowledge import Knowledge, known_paths_only
 from fedgrain.taxonomy import Taxonomy
@@ -171,3 +174,12 @@ class OneOutput(SmallNet):
 
     def __init__(self, outputs: int) -> None:
         super().__init__(1)
+
+
+class LastWeights(FedAvg):
+    """An algorithm of the user's own: FedAvg that keeps its last weights, not its best."""
+
+    name = "own_parts:LastWeights"
+
+    def final_model(self, state: FedAvgState, engine: Engine) -> FinalModel:
+        return FinalModel(state.weights, engine.validate(state.weights), rounds=state.round)

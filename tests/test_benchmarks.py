@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from fedgrain.experiment.run import one_thread
-from fedgrain.federated import Model, Plan, SequentialEngine, Workshop, fedavg, fedbdft
+from fedgrain.federated import Model, Plan, SequentialEngine, Workshop
+from fedgrain.federated.fedavg import FedAvg
+from fedgrain.federated.fedbdft import FedBDFT
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
@@ -23,10 +25,10 @@ def test_the_work_of_a_round_and_a_cycle_is_done(monkeypatch) -> None:
     with one_thread():
         workshop = Workshop(federation, Model("cnn-32", "cond-softmax"), plan)
         engine = EvaluationOff(SequentialEngine(workshop))
-        _, report = fedavg.apply(fedavg.init(workshop.initial, plan), plan, engine)
+        _, report = FedAvg(plan).apply(FedAvg(plan).init(workshop.initial), engine)
         assert [client["samples"] for client in report.clients] == [32]
-        start = fedbdft.init(workshop.decoupled(workshop.initial), plan, engine)
-        fedbdft.apply(start, plan, engine)
+        start = FedBDFT(plan).decoupled(workshop.decoupled(workshop.initial), engine)
+        FedBDFT(plan).apply(start, engine)
         assert len(engine.tasks) > 1
         pieces = pieces_of(workshop, federation.taxonomy.internal.tolist())
         for task in engine.tasks:

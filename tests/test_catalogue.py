@@ -12,13 +12,18 @@ from fedgrain.plugins import load_named
 
 @pytest.mark.parametrize(
     "entry",
-    [*catalogue.HEADS.values(), *catalogue.NETS.values(), *catalogue.DATASETS.values()],
+    [
+        *catalogue.HEADS.values(),
+        *catalogue.NETS.values(),
+        *catalogue.DATASETS.values(),
+        *catalogue.ALGORITHMS.values(),
+    ],
     ids=lambda entry: entry.name,
 )
 def test_every_entry_has_a_home(entry):
     made = load_named(entry.home, "entry", HeadError)
     assert callable(made)
-    if entry.name in catalogue.HEADS:
+    if entry.name in (*catalogue.HEADS, *catalogue.ALGORITHMS):
         assert made.name == entry.name
 
 

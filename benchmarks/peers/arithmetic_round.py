@@ -17,7 +17,8 @@ import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arit
 import torch
 
 from fedgrain.arithmetic import in_use
-from fedgrain.federated import Model, Plan, SequentialEngine, Workshop, fedavg
+from fedgrain.federated import Model, Plan, SequentialEngine, Workshop
+from fedgrain.federated.fedavg import FedAvg
 from peers.peer_side import Answers
 from peers.work import LOCAL, SEED, EvaluationOff, federation_of, random_images
 
@@ -36,11 +37,11 @@ def main() -> None:
     federation = federation_of(images, CLIENTS, validation=0.2, each=each)
     plan = Plan(seed=SEED, local=LOCAL)
     workshop = Workshop(federation, Model("cnn-32", "flat-softmax"), plan)
-    engine, state = EvaluationOff(SequentialEngine(workshop)), fedavg.init(workshop.initial, plan)
+    engine, state = EvaluationOff(SequentialEngine(workshop)), FedAvg(plan).init(workshop.initial)
     answers.say(ready=True)
     while answers.wait_for_go():
         began = time.process_time()
-        state, _ = fedavg.apply(state, plan, engine)
+        state, _ = FedAvg(plan).apply(state, engine)
         answers.say(seconds=time.process_time() - began)
 
 

@@ -136,6 +136,7 @@ WITH_CLASSES = tuple(name for name, entry in DATASETS.items() if not entry.own_i
 
 ALGORITHMS = _by_name(
     AlgorithmEntry("fedavg", "fedgrain.federated.fedavg:FedAvg"),
+    AlgorithmEntry("scaffold", "fedgrain.federated.scaffold:Scaffold"),
     AlgorithmEntry("fedbdft", "fedgrain.federated.fedbdft:FedBDFT", head="cond-softmax",
                    supervisions=("paper", "projection"), begins_with="fedavg",
                    own_settings=("branch_lr", "cycles", "min_branch_samples"),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.errors import FedgrainError
-from fedgrain.files import decoded, read_own, written_whole
+from fedgrain.files import decoded, read_bytes, written_whole
 from fedgrain.parsing import parse_json
 
 BLANK = "0" * 64
@@ -62,7 +62,7 @@ def read_checked(
     path: Path, advice: str, error: type[FedgrainError]
 ) -> tuple[dict[str, Any], bool]:
     """Return an object, and whether it carries a checksum: one of an older version does not."""
-    raw = read_own(path)
+    raw = read_bytes(path)
     content = parse_json(decoded(raw, path), path, error, advice)
     if not isinstance(content, dict):
         raise error(f"{path}: not a JSON object; {advice}")

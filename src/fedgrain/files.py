@@ -130,13 +130,6 @@ def read_bytes(path: str | Path) -> bytes:
         raise FedgrainError(f"{path}: a folder where a file is wanted; name one in it") from None
 
 
-def read_own(path: str | Path) -> bytes:
-    """Read a file that we wrote; a pipe or a device in its place, which never ends, is refused."""
-    if Path(path).exists() and not Path(path).is_file():
-        raise FedgrainError(f"{path}: not a file; remove it, or copy the folder again")
-    return read_bytes(path)
-
-
 def decoded(raw: bytes, path: str | Path) -> str:
     """Return the text of a UTF-8 file; say which line is not UTF-8."""
     try:

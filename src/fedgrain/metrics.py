@@ -167,6 +167,17 @@ def cut_back(truth: ArrayLike, prediction: ArrayLike, taxonomy: Taxonomy) -> Nod
     return np.where(taxonomy.is_ancestor(truths, predictions), truths, predictions)
 
 
+def comparable(
+    nodes: ArrayLike, truth: ArrayLike, taxonomy: Taxonomy, full_taxonomy: Taxonomy
+) -> Nodes:
+    """Return predicted nodes of H as they are compared with truths of H_full.
+
+    Every score goes through here: to H_full, then cut back where the truth is coarse.
+    """
+    prediction = numbers_in(full_taxonomy, taxonomy)[np.asarray(nodes)]
+    return cut_back(truth, prediction, full_taxonomy)
+
+
 def lowest_common_ancestors(a: ArrayLike, b: ArrayLike, taxonomy: Taxonomy) -> Nodes:
     """Return the node where the paths of a[i] and b[i] part."""
     first, second = _pairs(a, b, taxonomy)

@@ -85,6 +85,8 @@ def call_own(
         inspect.signature(own).bind(*arguments)
     except TypeError as problem:
         raise error(f"{kind} {spec!r}: {problem}; it is called with {called_with}") from None
+    except ValueError:  # some builtins have no signature to look at
+        pass
     with told_of(spec, kind, error):
         return own(*arguments)
 

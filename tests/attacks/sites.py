@@ -74,18 +74,19 @@ def check_told(said: Sequence[str]) -> None:
 
 def played(lie: Lie, registered: str) -> dict[str, Any]:
     """Play two rounds of fedavg and a cycle of fedbdft; return what they gave and what was said."""
-    from fedgrain.federated import fedavg, fedbdft
+    from fedgrain.federated.fedavg import FedAvg
+    from fedgrain.federated.fedbdft import FedBDFT
 
     engine, plan = engine_with(lie, registered)
     said = list(engine.refresh())
-    state = fedavg.init(engine.workshop.initial, plan)
+    state = FedAvg(plan).init(engine.workshop.initial)
     results: list[Any] = []
     for _ in range(2):
-        state, report = fedavg.apply(state, plan, engine)
+        state, report = FedAvg(plan).apply(state, engine)
         results.append(report.validation_hf)
         said += [line["fault"] for line in report.faults]
-    branches = fedbdft.init(engine.workshop.decoupled(state.best), plan, engine)
-    branches, report = fedbdft.apply(branches, plan, engine)
+    branches = FedBDFT(plan).decoupled(engine.workshop.decoupled(state.best), engine)
+    branches, report = FedBDFT(plan).apply(branches, engine)
     weights = [state.weights, *(branch.weights for branch in branches.branches.values())]
     return {"result": [results, [_digest(part) for part in weights]], "said": said}
 

@@ -23,6 +23,8 @@ from fedgrain.experiment.checkpoint import load_progress
 from fedgrain.experiment.config import Config, read_config
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.prepare import prepare
+from fedgrain.federated import Plan
+from fedgrain.federated.fedavg import FedAvg
 from own_parts import few_glyphs
 
 
@@ -338,7 +340,7 @@ def assert_whole(folder: Path) -> None:
         assert line.endswith("\n")
         json.loads(line)
     if (folder / "state.safetensors").exists():
-        load_progress(folder / "state.safetensors")
+        load_progress(folder / "state.safetensors", FedAvg(Plan()))
     assert not (folder / "result.json").exists()
 
 

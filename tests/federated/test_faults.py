@@ -15,9 +15,12 @@ from fedgrain.errors import CodeError, DivergedError, FederationError
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.run import run
-from fedgrain.federated import LocalSettings, Plan, Update, fedavg, fedbdft
+from fedgrain.federated import LocalSettings, Plan, Update
 from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import Fault, Kind, diverged
+from fedgrain.federated.fedavg import FedAvg
+from fedgrain.federated.fedbdft import FedBDFT
+from old_folders import without_checksums
 from small_federation import engine, federation
 
 SETTINGS: dict[str, Any] = {
@@ -87,22 +90,22 @@ def test_errors_that_differ_are_the_clients_own() -> None:
 
     trainer.workshop.train = train
     with pytest.raises(FederationError, match="0 clients sent an update") as caught:
-        fedavg.apply(fedavg.init(trainer.workshop.initial, PLAN), PLAN, trainer)
+        FedAvg(PLAN).apply(FedAvg(PLAN).init(trainer.workshop.initial), trainer)
     assert not isinstance(caught.value, CodeError)
 
 
 def test_a_cycle_in_which_every_client_fails_alike_stops_at_once() -> None:
     trainer = engine(federation([["a1", "a2", "b1", "b2"] * 4] * 2), PLAN)
     workshop = trainer.workshop
-    state = fedbdft.init(workshop.decoupled(workshop.initial), PLAN, trainer)
-    state, _ = fedbdft.apply(state, PLAN, trainer)  # it could be trained before
+    state = FedBDFT(PLAN).decoupled(workshop.decoupled(workshop.initial), trainer)
+    state, _ = FedBDFT(PLAN).apply(state, trainer)  # it could be trained before
 
-    def train(number: int, client: int, weights: State, branch: int) -> Update:
+    def train(number: int, client: int, weights: State, branch: int, _: State | None) -> Update:
         raise AttributeError("no such thing")
 
     workshop.train = train
     with pytest.raises(CodeError, match="cycle 2: all 2 clients failed with the same error, Attr"):
-        fedbdft.apply(state, PLAN, trainer)
+        FedBDFT(PLAN).apply(state, trainer)
 
 
 def test_divergence_is_a_matter_of_kinds_not_of_words() -> None:
@@ -113,15 +116,16 @@ def test_divergence_is_a_matter_of_kinds_not_of_words() -> None:
     assert not diverged([])
     plan = Plan(join_ratio=1.0, local=LocalSettings(lr=1e6, batch=4))
     trainer = engine(federation([["a1", "b2", "c"]]), plan)
-    state = fedavg.init(trainer.workshop.initial, plan)
+    state = FedAvg(plan).init(trainer.workshop.initial)
     with pytest.raises(DivergedError):
         for _ in range(9):
-            state, _ = fedavg.apply(state, plan, trainer)
+            state, _ = FedAvg(plan).apply(state, trainer)
 
 
 def test_a_run_whose_faults_have_no_kind_still_opens(tmp_path: Path) -> None:
     settings = {**SETTINGS, "rounds": 2}
     run(Config(**{**settings, "rounds": 1}), tmp_path / "run", workers=1)
+    without_checksums(tmp_path / "run")
     place = RunFolder(tmp_path / "run")
     line = place.metrics_lines()[0] | {"faults": [{"client": "hang", "fault": "it was late"}]}
     place.metrics.write_text(json.dumps(line) + "\n")

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from fedgrain.errors import DivergedError, FederationError, HeadError
-from fedgrain.federated import EarlyStopping, LabelledPart, LocalSettings, Plan, fedavg
+from fedgrain.federated import EarlyStopping, LabelledPart, LocalSettings, Plan
+from fedgrain.federated.fedavg import FedAvg, FedAvgState
 from fedgrain.federated.plan import joining, sample
 from fedgrain.heads import HEADS
 from small_federation import TREE, VALIDATION, Recording, engine, federation, known
@@ -16,10 +17,10 @@ LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
 EVERYONE = Plan(join_ratio=1.0, local=LocalSettings(lr=0.2, batch=4))
 
 
-def rounds(trainer: Recording, plan: Plan, count: int) -> fedavg.FedAvgState:
-    state = fedavg.init(trainer.workshop.initial, plan)
+def rounds(trainer: Recording, plan: Plan, count: int) -> FedAvgState:
+    state = FedAvg(plan).init(trainer.workshop.initial)
     for _ in range(count):
-        state, _ = fedavg.apply(state, plan, trainer)
+        state, _ = FedAvg(plan).apply(state, trainer)
     return state
 
 
@@ -49,7 +50,7 @@ def test_clients_weigh_as_much_as_samples_enter_their_loss() -> None:
     trainer = engine(federation(labels), EVERYONE, head="flat-softmax")
     start = trainer.workshop.initial
     trained = [trainer.workshop.train(1, client, start, None).state for client in range(3)]
-    state, report = fedavg.apply(fedavg.init(start, EVERYONE), EVERYONE, trainer)
+    state, report = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(start), trainer)
     assert [line["samples"] for line in report.clients] == [2, 3, 5]
     for name, value in state.weights.items():
         by_hand = 0.2 * trained[0][name] + 0.3 * trained[1][name] + 0.5 * trained[2][name]
@@ -59,18 +60,18 @@ def test_clients_weigh_as_much_as_samples_enter_their_loss() -> None:
 def test_a_client_without_entering_samples_is_skipped() -> None:
     labels = [["a", "b", "r"], ["a1", "b2"], [], ["c"]]
     trainer = engine(federation(labels), EVERYONE, head="flat-softmax")
-    _, report = fedavg.apply(fedavg.init(trainer.workshop.initial, EVERYONE), EVERYONE, trainer)
+    _, report = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(trainer.workshop.initial), trainer)
     assert [task.client for task in trainer.tasks] == [1, 3]
     assert [line["client"] for line in report.clients] == ["site 1", "site 3"]
     whole = engine(federation(labels), EVERYONE, head="flat-softmax", supervision="marginal")
-    fedavg.apply(fedavg.init(whole.workshop.initial, EVERYONE), EVERYONE, whole)
+    FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(whole.workshop.initial), whole)
     assert [task.client for task in whole.tasks] == [0, 1, 3]
 
 
 def test_nobody_with_a_sample() -> None:
     trainer = engine(federation([["a"], ["b", "r"]]), EVERYONE, head="flat-softmax")
     with pytest.raises(FederationError, match="no client has a sample that enters the loss"):
-        fedavg.apply(fedavg.init(trainer.workshop.initial, EVERYONE), EVERYONE, trainer)
+        FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(trainer.workshop.initial), trainer)
 
 
 def test_a_client_that_sends_nan_loses_its_update_and_is_told() -> None:
@@ -78,7 +79,7 @@ def test_a_client_that_sends_nan_loses_its_update_and_is_told() -> None:
     trainer = engine(federation(labels), EVERYONE, head="own_parts:ExplodingHead")
     start = trainer.workshop.initial
     one, three = (trainer.workshop.train(1, client, start, None).state for client in (0, 2))
-    state, report = fedavg.apply(fedavg.init(start, EVERYONE), EVERYONE, trainer)
+    state, report = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(start), trainer)
     assert report.faults == [
         {
             "client": "site 1",
@@ -92,12 +93,12 @@ def test_a_client_that_sends_nan_loses_its_update_and_is_told() -> None:
 
 def test_too_few_updates() -> None:
     broken = engine(federation([["a1"], ["c"]]), EVERYONE, head="own_parts:ExplodingHead")
-    start = fedavg.init(broken.workshop.initial, EVERYONE)
+    start = FedAvg(EVERYONE).init(broken.workshop.initial)
     with pytest.raises(FederationError, match=r"round 1: 1 clients .* site 0 failed with: its upd"):
-        fedavg.apply(start, replace(EVERYONE, min_clients=2), broken)
+        FedAvg(replace(EVERYONE, min_clients=2)).apply(start, broken)
     few = engine(federation([["b1"], ["c"]]), EVERYONE)
     with pytest.raises(FederationError, match="but min_clients is 3; lower it"):
-        fedavg.apply(start, replace(EVERYONE, min_clients=3), few)
+        FedAvg(replace(EVERYONE, min_clients=3)).apply(start, few)
 
 
 def test_batch_norm_is_averaged_and_its_counter_is_the_servers() -> None:
@@ -105,7 +106,7 @@ def test_batch_norm_is_averaged_and_its_counter_is_the_servers() -> None:
     trainer = engine(federation(labels), EVERYONE, net="own_parts:SmallNet")
     start = trainer.workshop.initial
     trained = [trainer.workshop.train(1, client, start, None).state for client in range(3)]
-    state, _ = fedavg.apply(fedavg.init(start, EVERYONE), EVERYONE, trainer)
+    state, _ = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(start), trainer)
     assert all(t["features.1.num_batches_tracked"] > 0 for t in trained)
     assert state.weights["features.1.num_batches_tracked"] == 0
     for name in ("features.1.running_mean", "features.1.running_var"):
@@ -122,14 +123,14 @@ def test_best_weights_are_kept_and_patience_ends_it() -> None:
     trainer = engine(federation([LABELS]), plan)
     scores = iter([0.2, 0.5, 0.5, 0.4, 0.9])
     trainer.validate = lambda weights: next(scores)
-    state, weights = fedavg.init(trainer.workshop.initial, plan), []
-    while not fedavg.finished(state, plan):
-        state, _ = fedavg.apply(state, plan, trainer)
+    state, weights = FedAvg(plan).init(trainer.workshop.initial), []
+    while not FedAvg(plan).finished(state, trainer):
+        state, _ = FedAvg(plan).apply(state, trainer)
         weights.append(state.weights)
     assert state.round == 4
     assert state.stopping.best == 0.5
     assert state.best is weights[1]
-    assert fedavg.finished(replace(state, round=50, stopping=EarlyStopping()), plan)
+    assert FedAvg(plan).finished(replace(state, round=50, stopping=EarlyStopping()), trainer)
 
 
 def test_the_mean_over_rounds_is_validated_and_kept_and_training_goes_on_without_it() -> None:
@@ -138,9 +139,9 @@ def test_the_mean_over_rounds_is_validated_and_kept_and_training_goes_on_without
     trainer = engine(federation([LABELS, LABELS[:4]]), plan)
     validated = []
     trainer.validate = lambda weights: validated.append(weights) or len(validated) / 10
-    state, history = fedavg.init(trainer.workshop.initial, plan), []
+    state, history = FedAvg(plan).init(trainer.workshop.initial), []
     for _ in range(5):
-        state, _ = fedavg.apply(state, plan, trainer)
+        state, _ = FedAvg(plan).apply(state, trainer)
         history.append(state.weights)
     untouched = rounds(engine(federation([LABELS, LABELS[:4]]), plain), plain, 5)
     for name, value in untouched.weights.items():

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from fedgrain.errors import DivergedError, FederationError
-from fedgrain.federated import Client, EarlyStopping, LocalSettings, Plan, fedbdft
+from fedgrain.federated import Client, EarlyStopping, LocalSettings, Plan
 from fedgrain.federated.averaging import State
 from fedgrain.federated.client import Update
-from fedgrain.federated.fedbdft import FedBdftState
+from fedgrain.federated.fedbdft import BranchesState, FedBDFT
 from fedgrain.heads import TOGETHER
 from small_federation import NODE, Recording, engine, federation, known
 
@@ -24,9 +24,9 @@ PLAN = Plan(
 )
 
 
-def start(trainer: Recording, plan: Plan = PLAN) -> FedBdftState:
+def start(trainer: Recording, plan: Plan = PLAN) -> BranchesState:
     workshop = trainer.workshop
-    return fedbdft.init(workshop.decoupled(workshop.initial), plan, trainer)
+    return FedBDFT(plan).decoupled(workshop.decoupled(workshop.initial), trainer)
 
 
 def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
@@ -48,12 +48,12 @@ def test_a_round_changes_only_its_branch() -> None:
     trainer = engine(federation([["a1", "a2", "a3", "a1", "a2", "a3", "a1", "a2"]]), PLAN)
     before = start(trainer)
     tired = replace(before.branches[ROOT], stopping=EarlyStopping(patience=1, waited=1))
-    before = FedBdftState(0, {**before.branches, ROOT: tired})
+    before = BranchesState(0, {**before.branches, ROOT: tired})
     copies = {
         e: {name: value.clone() for name, value in branch.weights.items()}
         for e, branch in before.branches.items()
     }
-    after, report = fedbdft.apply(before, PLAN, trainer)
+    after, report = FedBDFT(PLAN).apply(before, trainer)
     assert [(task.branch, task.client) for task in trainer.tasks] == [(A, 0)]
     assert [line["branch"] for line in report.branches] == ["a"]
     assert not equal(after.branches[A].weights, copies[A])
@@ -82,7 +82,7 @@ def test_weights_are_proportional_to_the_samples_of_the_branch() -> None:
     before = start(trainer)
     weights = before.branches[A].weights
     trained = [trainer.workshop.train(1, client, weights, A).state for client in range(3)]
-    after, report = fedbdft.apply(before, PLAN, trainer)
+    after, report = FedBDFT(PLAN).apply(before, trainer)
     line = next(line for line in report.branches if line["branch"] == "a")
     assert [client["samples"] for client in line["clients"]] == [8, 12, 20]
     assert all(np.isfinite(client["loss"]) for client in line["clients"])
@@ -94,18 +94,18 @@ def test_weights_are_proportional_to_the_samples_of_the_branch() -> None:
 def test_only_clients_with_gamma_samples_train_a_branch() -> None:
     labels = [["a1", "a2"] * 3 + ["a3"], ["a1", "a2"] * 4, ["b1", "b2"] * 10, ["a3", "a1"] * 9]
     trainer = engine(federation(labels), PLAN)
-    state, _ = fedbdft.apply(start(trainer), PLAN, trainer)
+    state, _ = FedBDFT(PLAN).apply(start(trainer), trainer)
     assert [(t.branch, t.client) for t in trainer.tasks] == [
         *((ROOT, 1), (ROOT, 2), (ROOT, 3)),
         (B, 2),  # longest first: 20 samples here, 18 at most there
         *((A, 1), (A, 3)),
     ]
     half = engine(federation(labels), replace(PLAN, join_ratio=0.5))
-    fedbdft.apply(start(half), replace(PLAN, join_ratio=0.5), half)
+    FedBDFT(replace(PLAN, join_ratio=0.5)).apply(start(half), half)
     asked = [t.branch for t in half.tasks]
     assert asked == [ROOT, ROOT, B, A, A]  # two of four join; fewer eligible: all of them
     lower = engine(federation(labels), replace(PLAN, min_branch_samples=7))
-    fedbdft.apply(start(lower), replace(PLAN, min_branch_samples=7), lower)
+    FedBDFT(replace(PLAN, min_branch_samples=7)).apply(start(lower), lower)
     assert (A, 0) in [(t.branch, t.client) for t in lower.tasks]
     assert state.cycle == 1
 
@@ -114,8 +114,8 @@ def test_a_branch_with_data_for_one_child_only_stays_as_decoupled() -> None:
     labels = [["a1"] * 20 + ["b1", "b2"] * 8, ["a1"] * 30]
     trainer = engine(federation(labels), PLAN)
     state = before = start(trainer)
-    while not fedbdft.finished(state, PLAN, trainer):
-        state, _ = fedbdft.apply(state, PLAN, trainer)
+    while not FedBDFT(PLAN).finished(state, trainer):
+        state, _ = FedBDFT(PLAN).apply(state, trainer)
     assert state.cycle > 0
     assert A not in [task.branch for task in trainer.tasks]
     assert equal(state.branches[A].best, before.branches[A].best)
@@ -128,10 +128,10 @@ def test_a_branch_with_data_for_one_child_only_stays_as_decoupled() -> None:
 
 def test_nothing_to_train_is_finished_at_once() -> None:
     trainer = engine(federation([["a1"] * 3]), PLAN)
-    assert fedbdft.finished(start(trainer), PLAN, trainer)
+    assert FedBDFT(PLAN).finished(start(trainer), trainer)
     two = replace(PLAN, min_clients=2)  # one client alone is not enough for a round
     trainer = engine(federation([["a1", "a2"] * 9]), two)
-    assert fedbdft.finished(start(trainer, two), two, trainer)
+    assert FedBDFT(two).finished(start(trainer, two), trainer)
 
 
 def test_every_branch_has_its_own_patience_and_its_best_weights() -> None:
@@ -140,8 +140,8 @@ def test_every_branch_has_its_own_patience_and_its_best_weights() -> None:
     trainer.workshop.validate_branch = lambda e, weights: told[e].pop(0)
     plan = replace(PLAN, cycles=3)
     state, history = start(trainer, plan), []
-    while not fedbdft.finished(state, plan, trainer):
-        state, report = fedbdft.apply(state, plan, trainer)
+    while not FedBDFT(plan).finished(state, trainer):
+        state, report = FedBDFT(plan).apply(state, trainer)
         history.append((state, [line["branch"] for line in report.branches]))
     assert [names for _, names in history] == [["r", "a", "b"], ["r", "a", "b"], ["a", "b"]]
     assert equal(state.branches[ROOT].best, trainer.workshop.decoupled(trainer.workshop.initial)[0])
@@ -154,8 +154,8 @@ def test_without_validation_samples_a_branch_trains_to_the_last_cycle() -> None:
     trainer = engine(sites, PLAN)
     state = start(trainer)
     assert trainer.workshop.validate_branch(A, state.branches[A].weights) is None
-    while not fedbdft.finished(state, PLAN, trainer):
-        state, report = fedbdft.apply(state, PLAN, trainer)
+    while not FedBDFT(PLAN).finished(state, trainer):
+        state, report = FedBDFT(PLAN).apply(state, trainer)
     assert state.cycle == PLAN.cycles
     assert state.branches[A].best is state.branches[A].weights
     assert report.branches[0]["accuracy"] is None
@@ -165,15 +165,15 @@ def test_a_fault_is_told_with_its_branch_which_stays_and_loses_patience() -> Non
     trainer = engine(federation([["a1", "a2", "b1", "b2"] * 8]), PLAN)
     train = trainer.workshop.train
 
-    def faulty(number: int, client: int, weights: State, branch: int) -> Update:
+    def faulty(number: int, client: int, weights: State, branch: int, _: State | None) -> Update:
         if branch == A:
             raise ValueError("no such image")
         return train(number, client, weights, branch)
 
     trainer.workshop.train = faulty
     state = before = start(trainer)
-    while not fedbdft.finished(state, replace(PLAN, cycles=9), trainer):
-        state, report = fedbdft.apply(state, PLAN, trainer)
+    while not FedBDFT(replace(PLAN, cycles=9)).finished(state, trainer):
+        state, report = FedBDFT(PLAN).apply(state, trainer)
         if state.cycle <= PLAN.stopping.patience:
             told = {(fault["client"], fault["branch"]) for fault in report.faults}
             assert told == {("site 0", "a")}
@@ -186,7 +186,7 @@ def test_a_rate_at_which_no_branch_can_be_trained_is_said() -> None:
     plan = replace(PLAN, branch=LocalSettings(lr=float("inf")))
     trainer = engine(federation([["a1", "a2"] * 8]), plan)
     with pytest.raises(DivergedError, match="cycle 1: no branch has been trained, and site 0 fail"):
-        fedbdft.apply(start(trainer), plan, trainer)
+        FedBDFT(plan).apply(start(trainer), trainer)
 
 
 def test_projection_trains_the_branches_of_clients_that_know_all_or_nothing_of_them() -> None:
@@ -194,7 +194,7 @@ def test_projection_trains_the_branches_of_clients_that_know_all_or_nothing_of_t
     labels = [["a1", "a2", "a3", "b1", "b2"] * 4, ["a", "b1", "b2", "c"] * 4]
     knowledge = [known("a", "a1", "a2", "a3", "b", "b1", "b2", "c"), known("a", "b", "b1", "b2")]
     trainer = engine(federation(labels, knowledge), PLAN, branch_supervision="projection")
-    state, report = fedbdft.apply(start(trainer), PLAN, trainer)
+    state, report = FedBDFT(PLAN).apply(start(trainer), trainer)
     assert report.faults == []
     assert [branch.rounds for branch in state.branches.values()] == [1, 1, 1]
 
@@ -232,7 +232,7 @@ def test_two_labellers_of_one_site_are_read_each_by_their_own_knowledge() -> Non
     assert trainer.workshop.whole_data(0).targets.tolist() == [
         [NODE[label], labeller] for label, labeller in zip(labels, who, strict=True)
     ]
-    _, report = fedbdft.apply(start(trainer), PLAN, trainer)
+    _, report = FedBDFT(PLAN).apply(start(trainer), trainer)
     assert report.faults == []
     paper = engine(sites, PLAN)
     assert paper.workshop.whole_data(0).targets.tolist() == [NODE[label] for label in labels]

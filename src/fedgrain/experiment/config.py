@@ -63,7 +63,7 @@ class Config:
     images_per_class: int | None = _setting(
         None, "sample of each class, for imagenet (default 500)"
     )
-    algorithm: str = _setting("fedavg", "training algorithm", tuple(ALGORITHMS))
+    algorithm: str = _setting("fedavg", "training algorithm", tuple(ALGORITHMS), own=True)
     head: str = _setting("cond-softmax", "head; fedbdft needs cond-softmax", tuple(HEADS), own=True)
     supervision: str | None = _setting(
         None, "how a label at an inner node is read (paper; marginal if inferred)", SUPERVISIONS

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
 from fedgrain.experiment.trained import TrainedModel
 from fedgrain.heads import DecoupledModel
-from fedgrain.metrics import cut_back, numbers_in, summarise
+from fedgrain.metrics import Summary, comparable, numbers_in, summarise
 from fedgrain.predict import check_rule, predict
 
 
@@ -37,9 +37,13 @@ def evaluate(
         raise RunError(f"{data.name}: class {missing[0]!r} is not in the model's taxonomy")
     truth = numbers_in(model.full_taxonomy, data.taxonomy)[data.labels[chosen]]
     nodes = predicted_nodes(model, data.images, chosen, rule, threshold)
-    prediction = numbers_in(model.full_taxonomy, model.taxonomy)[nodes]
-    cut = cut_back(truth, prediction, model.full_taxonomy)
-    return asdict(summarise(truth, cut, model.full_taxonomy, model.taxonomy))
+    return asdict(scores_of(model, nodes, truth))
+
+
+def scores_of(model: TrainedModel, nodes: ArrayLike, truth: ArrayLike) -> Summary:
+    """Score predicted nodes of H against truths of H_full."""
+    prediction = comparable(nodes, truth, model.taxonomy, model.full_taxonomy)
+    return summarise(truth, prediction, model.full_taxonomy, model.taxonomy)
 
 
 def predicted_nodes(
@@ -54,7 +58,7 @@ def predicted_nodes(
     found = []
     if rule == "leaf" and isinstance(model.net, DecoupledModel):
         for block in model.blocks(chosen):
-            found.append(model.net.best_leaf(model.batch(images[block])).leaf.numpy())
+            found.append(model.net.best_leaf(model.batch(images[block])).leaf.cpu().numpy())
     else:
         for table in model.log_prob_blocks(images, chosen):
             found.append(predict(table, model.taxonomy, rule, threshold, model.full_taxonomy))

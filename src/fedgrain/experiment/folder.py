@@ -19,10 +19,10 @@ from fedgrain.experiment.config import PLACES, Config, differences, read_config
 from fedgrain.experiment.tensor_files import about_of
 from fedgrain.files import (
     append_line,
-    decoded,
     open_own,
     parts_of,
-    read_own,
+    read_bytes,
+    read_text,
     remove_parts,
     write_text,
 )
@@ -112,14 +112,13 @@ class RunFolder:
 
     def read_config(self) -> Config:
         """Read the settings of the run, as they were when it began or was allowed more rounds."""
-        read_own(self.config)
         self.check_config()
         return read_config(self.config)
 
     def check_config(self) -> None:
         """Refuse settings that are not those the run was made with."""
         told = self._surroundings().get("config_sha256")
-        if told is not None and digest([read_own(self.config)]) not in told:
+        if told is not None and digest([read_bytes(self.config)]) not in told:
             raise RunError(
                 f"{self.config}: not as it was when the run began; put it back as it was, or copy "
                 "it to another place, change it there and run it in a new folder"
@@ -197,7 +196,7 @@ class RunFolder:
                     )
                 if self._first_stage_goes_on(config):
                     write_text(self.again, "")
-                self._write_config(config, self._surroundings(), [read_own(self.config)])
+                self._write_config(config, self._surroundings(), [read_bytes(self.config)])
             if self.again.exists():
                 self.state.unlink(missing_ok=True)
                 self.again.unlink()
@@ -225,7 +224,7 @@ class RunFolder:
 
     def metrics_lines(self) -> list[dict[str, Any]]:
         """Return the rounds so far."""
-        text = decoded(read_own(self.metrics), self.metrics) if self.metrics.exists() else ""
+        text = read_text(self.metrics) if self.metrics.exists() else ""
         lines = []
         for number, one in enumerate(text.splitlines(), start=1):
             try:
@@ -238,7 +237,7 @@ class RunFolder:
         if self.ended:
             self.check_lines(*self._read_result()[1])
         elif self.state.exists() and not self.again.exists():
-            about = about_of(self.state, read_own(self.state))
+            about = about_of(self.state, read_bytes(self.state))
             self.check_lines(int(about.get("lines", 0)), about.get("metrics_sha256"))
         return lines
 
@@ -254,7 +253,7 @@ class RunFolder:
             raise damaged(self.metrics, AGAIN, RunError)
 
     def _raw_lines(self) -> list[bytes]:
-        raw = read_own(self.metrics) if self.metrics.exists() else b""
+        raw = read_bytes(self.metrics) if self.metrics.exists() else b""
         return [line + b"\n" for line in raw.split(b"\n")[:-1]]
 
     def read_result(self) -> dict[str, Any]:
@@ -279,7 +278,7 @@ class RunFolder:
 
     def keep_lines(self, count: int) -> None:
         """Drop what a killed run had written of a round that its state does not hold."""
-        if self.metrics.exists() and read_own(self.metrics) != b"".join(
+        if self.metrics.exists() and read_bytes(self.metrics) != b"".join(
             kept := self._raw_lines()[:count]
         ):
             write_text(self.metrics, b"".join(kept).decode())

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from fedgrain.experiment.checkpoint import Progress
 from fedgrain.experiment.config import Config
+from fedgrain.experiment.evaluate import predicted_nodes, scores_of
 from fedgrain.experiment.prepare import Prepared
 from fedgrain.experiment.trained import Prediction, TrainedModel
 from fedgrain.experiment.zero_shot import seen_and_unseen_hf
-from fedgrain.federated import Engine, Workshop
-from fedgrain.federated.fedbdft import FedBdftState
-from fedgrain.metrics import Summary, cut_back, numbers_in, summarise
+from fedgrain.federated.algorithm import FinalModel
+from fedgrain.metrics import Summary, numbers_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +60,12 @@ class Result:
 
     @property
     def rounds(self) -> int:
-        """Rounds of fedavg, or of fedbdft's first stage."""
+        """Rounds of the algorithm, or of its first stage."""
         return int(self.values["rounds"])
 
     @property
     def cycles(self) -> int:
-        """Cycles over the branches; 0 for fedavg."""
+        """Cycles over the branches; 0 where there are none."""
         return int(self.values["cycles"])
 
     @property
@@ -75,7 +75,7 @@ class Result:
 
     @property
     def untrained_branches(self) -> list[str]:
-        """Ids of the branches that fedbdft never trained."""
+        """Ids of the branches that were never trained."""
         return list(self.values["untrained_branches"])
 
     def predict(self, images: NDArray[np.uint8], **rule: Any) -> list[Prediction]:
@@ -90,46 +90,34 @@ class Result:
 def result_values(
     config: Config,
     prepared: Prepared,
-    workshop: Workshop,
+    model: TrainedModel,
+    final: FinalModel,
     progress: Progress,
-    engine: Engine | None = None,
 ) -> dict[str, Any]:
-    """Test the best weights and gather ``result.json``; validation is the engine's, if given."""
-    state, federation = progress.state, prepared.federation
+    """Test the final model and gather ``result.json``."""
+    federation = prepared.federation
     tested, split = prepared.test, "test"
     if not len(tested) and federation.validation is not None:
         tested, split = federation.validation.indices, "validation"
-    untrained: list[str] = []
-    if isinstance(state, FedBdftState):
-        best = {number: branch.best for number, branch in state.branches.items()}
-        validation_hf = (engine or workshop).validate_branches(best)
-        leaves = workshop.predict_leaves_by_branches(best, tested)
-        rounds, cycles = progress.first_stage_rounds, state.cycle
-        ids = federation.taxonomy.ids
-        untrained = [ids[number] for number, branch in state.branches.items() if not branch.rounds]
-    else:
-        validation_hf = state.stopping.best if state.stopping.seen else None
-        leaves = workshop.predict_leaves(state.best, tested)
-        rounds, cycles = state.round, 0
     scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
     if len(tested):
-        full = federation.full_taxonomy
         truth = prepared.data.labels[tested].astype(np.int64)
-        prediction = numbers_in(full, federation.taxonomy)[leaves]
-        summary = summarise(truth, cut_back(truth, prediction, full), full, federation.taxonomy)
-        scores.update(asdict(summary))
+        nodes = predicted_nodes(model, federation.source.images, tested, "leaf", None)
+        scores.update(asdict(scores_of(model, nodes, truth)))
         if config.zero_shot:
+            full = federation.full_taxonomy
+            prediction = numbers_in(full, federation.taxonomy)[nodes]
             scores.update(seen_and_unseen_hf(truth, prediction, full, config.seed))
     return {
         **scores,
         "tested_on": split if len(tested) else None,
-        "validation_hf": validation_hf,
-        "rounds": rounds,
-        "cycles": cycles,
+        "validation_hf": final.validation_hf,
+        "rounds": final.rounds,
+        "cycles": final.cycles,
         "faults": progress.faults,
         "retries": progress.retries,
         "seconds": round(progress.seconds, 3),
         "seed": config.seed,
-        "untrained_branches": untrained,
+        "untrained_branches": [federation.taxonomy.ids[e] for e in final.untrained_branches],
         "config": config.settings(),
     }

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from fedgrain.catalogue import algorithm as algorithm_entry
 from fedgrain.cores import available_cores
 from fedgrain.errors import ConfigError, RunError
 from fedgrain.experiment.checkpoint import Progress, load_progress, save_progress
@@ -28,11 +29,10 @@ from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.prepare import Prepared, prepare
 from fedgrain.experiment.result import Result, result_values
 from fedgrain.experiment.trained import TrainedModel, load, model_net
-from fedgrain.federated import Engine, Plan, Report, SequentialEngine, Workshop, fedavg, fedbdft
+from fedgrain.federated import Engine, SequentialEngine, Workshop
+from fedgrain.federated.algorithm import FederatedAlgorithm, FinalModel, build_algorithm
 from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import tracebacks_kept
-from fedgrain.federated.fedavg import FedAvgState
-from fedgrain.federated.fedbdft import FedBdftState
 from fedgrain.federated.local_engine import LocalEngine
 from fedgrain.federated.plan import joining
 from fedgrain.federated.sharing import shared
@@ -44,7 +44,7 @@ class Callback:
     """What a user may hook into; override what is needed."""
 
     def on_round_start(self, stage: str, number: int) -> None:
-        """Act before a round of fedavg or a cycle of fedbdft."""
+        """Act before a round, or a cycle, of a stage of the algorithm."""
 
     def on_round_end(self, line: dict[str, Any]) -> None:
         """Act on the line that went to ``metrics.jsonl``."""
@@ -82,33 +82,29 @@ def run(
             if place.finished(config) and place.same_places(config):
                 return _stored(place, config)
         prepared = prepare(config)
+        algorithm = build_algorithm(config.algorithm, prepared.plan)
         fingerprint = prepared.data.fingerprint
         if place:
             place.check_data(fingerprint)
             if place.finished(config):
                 return _stored(place, config)
             if place.result.exists() and place.state.exists():
-                load_progress(place.state)  # a damaged one is told before the result is given up
+                load_progress(
+                    place.state, algorithm
+                )  # a damaged one is told before the result is given up
         processes, device = number_of_workers(workers, prepared), device_named(device)
         if processes > 1:
             prepared = prepared.with_images(shared(prepared.data.images))
         workshop = Workshop(prepared.federation, prepared.model, prepared.plan, device)
-        if config.algorithm == "fedbdft":
+        if algorithm_entry(config.algorithm).by_branch:
             _ = workshop.branch_nets  # a net that cannot be decoupled is refused now, not later
         with disk_space(place):
             if place:
                 place.claim(config, fingerprint)
             with engine_of(workshop, processes, config.client_time_limit) as engine:
-                progress = train_rounds(prepared, workshop, engine, place, callbacks)
-            state = best_state(progress)
-            model = trained_model(prepared, progress, state)
-            values = result_values(config, prepared, workshop, progress)
-            if place:
-                model.save(place, state)
-                place.write_result(values, progress.lines)
-        for callback in callbacks:
-            callback.on_run_end(values)
-        return Result(values, model, place.path if place else None)
+                return train_and_test(
+                    config, prepared, algorithm, engine, workshop.initial, place, callbacks
+                )
 
 
 def resume(
@@ -172,7 +168,7 @@ def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
     if count < 1:
         raise ConfigError(f"workers is {count}, but at least 1 is needed")
     pairs = joining(len(prepared.federation.clients), prepared.plan.join_ratio)
-    if prepared.algorithm == "fedbdft":  # all branches of a cycle are trained side by side
+    if algorithm_entry(prepared.algorithm).by_branch:  # all are trained side by side
         pairs *= len(prepared.federation.taxonomy.internal)
     return min(count, pairs)
 
@@ -200,37 +196,57 @@ def engine_of(workshop: Workshop, workers: int, time_limit: float | None) -> Ite
         yield engine
 
 
-def train_rounds(
+def train_and_test(
+    config: Config,
     prepared: Prepared,
-    workshop: Workshop,
+    algorithm: FederatedAlgorithm[Any],
     engine: Engine,
+    initial: State,
+    place: RunFolder | None,
+    callbacks: Sequence[Callback],
+    about: Callable[[], Mapping[str, Any]] = dict,
+) -> Result:
+    """Run all rounds that are left on an engine, test the final model and write the result.
+
+    ``initial`` are the weights before the first round. ``about`` is asked at the end for what else
+    the result is to hold.
+    """
+    with disk_space(place):
+        progress = train_rounds(algorithm, engine, initial, place, callbacks)
+        final = algorithm.final_model(progress.state, engine)
+        model = trained_model(prepared, final)
+        values = {**result_values(config, prepared, model, final, progress), **about()}
+        if place:
+            model.save(place, final.weights)
+            place.write_result(values, progress.lines)
+    for callback in callbacks:
+        callback.on_run_end(values)
+    return Result(values, model, place.path if place else None)
+
+
+def train_rounds(
+    algorithm: FederatedAlgorithm[Any],
+    engine: Engine,
+    initial: State,
     place: RunFolder | None,
     callbacks: Sequence[Callback],
 ) -> Progress:
     """Run all rounds that are left, from the last whole state."""
-    plan = prepared.plan
-    progress = Progress(fedavg.init(workshop.initial, plan), 0, 0.0)
+    progress = Progress(algorithm.init(initial))
     if place and place.state.exists():
-        progress = load_progress(place.state)
+        progress = load_progress(place.state, algorithm)
         place.check_lines(progress.lines, progress.metrics_sha256)
     if place:
         place.keep_lines(progress.lines)
     while True:
-        if isinstance(progress.state, FedAvgState) and fedavg.finished(progress.state, plan):
-            if prepared.algorithm == "fedavg":
-                return progress
-            progress = _decoupled(progress, progress.state, workshop, plan, engine)
-        if isinstance(progress.state, FedBdftState):
-            if fedbdft.finished(progress.state, plan, engine):
-                return progress
-            stage, number = "fedbdft", progress.state.cycle + 1
-        else:
-            stage, number = "fedavg", progress.state.round + 1
+        progress = replace(progress, state=algorithm.next_stage(progress.state, engine))
+        if algorithm.finished(progress.state, engine):
+            return progress
         for callback in callbacks:
-            callback.on_round_start(stage, number)
+            callback.on_round_start(*algorithm.next_round(progress.state))
         began, before = time.perf_counter(), len(engine.retries)
         with tracebacks_kept(place.faults if place else None):
-            state, report = _round(progress.state, plan, engine)
+            state, report = algorithm.apply(progress.state, engine)
         took = time.perf_counter() - began
         retries = engine.retries[before:]
         line = {**report.line(), "seconds": round(took, 3)}
@@ -247,45 +263,15 @@ def train_rounds(
         if place:
             place.add_line(line)
             progress = replace(progress, metrics_sha256=place.metrics_digest(progress.lines))
-            save_progress(place.state, progress)
+            save_progress(place.state, progress, algorithm)
         for callback in callbacks:
             callback.on_round_end(line)
 
 
-def _round(
-    state: FedAvgState | FedBdftState, plan: Plan, engine: Engine
-) -> tuple[FedAvgState | FedBdftState, Report]:
-    if isinstance(state, FedBdftState):
-        return fedbdft.apply(state, plan, engine)
-    return fedavg.apply(state, plan, engine)
-
-
-def _decoupled(
-    progress: Progress, state: FedAvgState, workshop: Workshop, plan: Plan, engine: Engine
-) -> Progress:
-    """Begin fedbdft's second stage; it follows from the first, so a resumed run makes it again."""
-    branches = fedbdft.init(workshop.decoupled(state.best), plan, engine)
-    return replace(progress, state=branches, first_stage_rounds=state.round)
-
-
-def best_state(progress: Progress) -> State:
-    """Return the best weights under the names the model gives them."""
-    state = progress.state
-    if not isinstance(state, FedBdftState):
-        return state.best
-    return {
-        f"branches.{number}.{name}": value
-        for number, branch in state.branches.items()
-        for name, value in branch.best.items()
-    }
-
-
-def trained_model(prepared: Prepared, progress: Progress, state: State) -> TrainedModel:
-    """Return the model of the best weights, on the CPU."""
+def trained_model(prepared: Prepared, final: FinalModel) -> TrainedModel:
+    """Return the model of the final weights, on the CPU."""
     federation, names = prepared.federation, prepared.model
-    branches = isinstance(progress.state, FedBdftState)
     shape = federation.source.shape
-    # the workshop's may be on another device
     head = build_head(names.head, federation.taxonomy, **names.head_settings)
     return TrainedModel(
         taxonomy=federation.taxonomy,
@@ -296,5 +282,5 @@ def trained_model(prepared: Prepared, progress: Progress, state: State) -> Train
         head_name=names.head,
         head_settings=names.head_settings,
         head=head,
-        net=model_net(names.net, head, shape, state, branches=branches),
+        net=model_net(names.net, head, shape, final.weights, branches=final.by_branch),
     )

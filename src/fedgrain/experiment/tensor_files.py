@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedgrain.checksums import BLANK, damaged, is_intact, sealed, tell_unchecked
 from fedgrain.errors import FedgrainError, RunError
-from fedgrain.files import read_own, written_whole
+from fedgrain.files import read_bytes, written_whole
 from fedgrain.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def read_tensors(path: Path, advice: str = AGAIN) -> tuple[dict[str, Tensor], di
     from safetensors.torch import load
 
     try:
-        raw = read_own(path)
+        raw = read_bytes(path)
     except FileNotFoundError:
         raise RunError(f"{path}: there is no such file; {AGAIN}") from None
     about = about_of(path, raw, advice)

@@ -61,7 +61,8 @@ class TrainedModel:
                 f"the model takes uint8 images of shape {list(self.image_shape)}, "
                 f"not {images.dtype} {list(images.shape[1:])}"
             )
-        return ImageSource(images, self.normalisation).batch(np.arange(len(images)))
+        batch = ImageSource(images, self.normalisation).batch(np.arange(len(images)))
+        return batch.to(next(self.net.parameters()).device)
 
     def node_log_probs(self, images: NDArray[np.uint8]) -> Tensor:
         """Return log P of every node of H [images, nodes]."""

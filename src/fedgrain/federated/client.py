@@ -70,8 +70,11 @@ def train_locally(
     data: TrainingData,
     settings: LocalSettings,
     generator: np.random.Generator,
+    correction: State | None = None,
 ) -> Update:
     """Train from ``state`` on a client's data and return the new weights.
+
+    ``correction`` is added to the gradients of every step, by the names of the weights (SCAFFOLD).
 
     ``net`` is a place to work in: its weights are overwritten, and nothing of it but the shape of
     the computation reaches the result. The last, partial batch is kept.
@@ -83,6 +86,7 @@ def train_locally(
     set_dropout_generator(net, dropout)
     parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
     start = [parameter.detach().clone() for parameter in parameters]
+    added = _by_parameter(net, correction, device) if correction else None
     optimizer = torch.optim.SGD(
         parameters,
         lr=settings.lr,
@@ -98,6 +102,8 @@ def train_locally(
                 optimizer.zero_grad()
                 cost = loss(net(images.to(device)), targets.to(device))
                 cost.backward()  # type: ignore[no-untyped-call]
+                if added is not None:
+                    _correct(parameters, added)
                 if settings.proximal:
                     _pull_back(parameters, start, settings.proximal)
                 optimizer.step()
@@ -105,6 +111,17 @@ def train_locally(
                 total += float(cost.detach()) * len(targets) if last else 0.0
     trained = snapshot(net)
     return Update(trained, len(data.indices), total / max(1, len(data.indices)), steps)
+
+
+def _by_parameter(net: nn.Module, correction: State, device: torch.device) -> list[Tensor]:
+    """Return what is added to the gradient of each trained weight, in their order."""
+    trained = [name for name, weight in net.named_parameters() if weight.requires_grad]
+    return [correction[name].to(device) for name in trained]
+
+
+def _correct(parameters: list[nn.Parameter], added: list[Tensor]) -> None:
+    for parameter, value in zip(parameters, added, strict=True):
+        parameter.grad = value.clone() if parameter.grad is None else parameter.grad.add_(value)
 
 
 def snapshot(net: nn.Module) -> State:

@@ -25,6 +25,7 @@ class Task:
     client: int
     weights: State
     branch: int | None = None
+    correction: State | None = None  # added to every gradient, by name; None or empty adds nothing
 
 
 class Engine(Protocol):
@@ -50,6 +51,9 @@ class Engine(Protocol):
 
     def children_with_data(self, branch: int) -> int:
         """Return how many children of a branch have data at any client."""
+
+    def decouple(self, weights: State) -> dict[int, State]:
+        """Return the weights of each branch, cut out of those of a trained cond-softmax."""
 
     def train(self, tasks: Sequence[Task]) -> Iterable[tuple[Task, Update | Fault]]:
         """Train every task; outcomes come in the order of the tasks."""
@@ -79,6 +83,7 @@ class SequentialEngine:
         self.samples = workshop.samples
         self.children_with_data = workshop.children_with_data
         self.new_average = RunningAverage
+        self.decouple = workshop.decoupled
 
     def validate(self, weights: State) -> float:
         """Return the validation HF of the whole model."""
@@ -101,7 +106,7 @@ class SequentialEngine:
 def outcome_of(workshop: Workshop, task: Task) -> Update | Fault:
     """Train one task; whatever goes wrong at a client, in its data or a user's net, is a fault."""
     try:
-        update = workshop.train(task.round, task.client, task.weights, task.branch)
+        update = workshop.train(task.round, task.client, task.weights, task.branch, task.correction)
     except Exception as error:
         return Fault.of(error)
     return checked(task, update)

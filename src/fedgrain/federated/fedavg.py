@@ -1,4 +1,4 @@
-"""FedAvg (McMahan et al. 2017) for every head: init and one round.
+"""FedAvg (McMahan et al. 2017) for every head.
 
 A round: sample clients that have data, let each train from the global weights on its own labels,
 average the results weighted by the samples that entered each client's loss, validate, keep the
@@ -11,19 +11,22 @@ rounds up to the n-th, then with weight 1/n for the newest. Training goes on fro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from fedgrain.errors import DivergedError, FederationError
+from fedgrain.federated.algorithm import Encoded, FederatedAlgorithm, FinalModel, encoded
 from fedgrain.federated.averaging import State, moved_towards
 from fedgrain.federated.early_stopping import EarlyStopping
 from fedgrain.federated.engine import Engine, Gathered, Task, gather
 from fedgrain.federated.faults import diverged, stop_if_code_fails
-from fedgrain.federated.plan import Plan, Report, joining, sample
+from fedgrain.federated.plan import Report, joining, sample
+
+STORED = ("weights", "memory", "mean", "best")
 
 
 @dataclass(frozen=True, eq=False)
 class FedAvgState:
-    """All there is to know between two rounds."""
+    """Everything that one round hands to the next."""
 
     round: int
     weights: State
@@ -33,55 +36,88 @@ class FedAvgState:
     stopping: EarlyStopping
 
 
-def init(weights: State, plan: Plan) -> FedAvgState:
-    """Start from given weights."""
-    return FedAvgState(0, weights, {}, {}, weights, plan.stopping)
+class FedAvg(FederatedAlgorithm[FedAvgState]):
+    """Train everywhere, average, validate, keep the best."""
 
+    name = "fedavg"
 
-def finished(state: FedAvgState, plan: Plan) -> bool:
-    """Whether patience or the rounds have run out."""
-    return state.stopping.stopped or state.round >= plan.rounds
+    def init(self, weights: State) -> FedAvgState:
+        """Start from given weights."""
+        return FedAvgState(0, weights, {}, {}, weights, self.plan.stopping)
 
+    def finished(self, state: FedAvgState, engine: Engine) -> bool:
+        """Return whether patience or the rounds have run out."""
+        return state.stopping.stopped or state.round >= self.plan.rounds
 
-def apply(state: FedAvgState, plan: Plan, engine: Engine) -> tuple[FedAvgState, Report]:
-    """Run one round."""
-    number, clients = state.round + 1, len(engine.client_names)
-    eligible = [client for client in range(clients) if engine.samples(client) > 0]
-    count = joining(clients, plan.join_ratio)
-    chosen = sample(eligible, count, plan.seed, "clients of a round", number)
-    chosen.sort(key=engine.samples, reverse=True)  # longest first: no core waits at the end
-    tasks = [Task(number, client, state.weights) for client in chosen]
-    gathered = gather(engine.train(tasks), engine)
-    _check(number, gathered, len(eligible), plan)
-    weights, memory = gathered.average.step(
-        state.weights, state.memory, plan.server, engine.parameters
-    )
-    mean = {}
-    if plan.average_rounds > 1:
-        mean = moved_towards(state.mean, weights, 1 / min(number, plan.average_rounds))
-    score = engine.validate(mean or weights)
-    stopping = state.stopping if score is None else state.stopping.after(score)
-    best = (mean or weights) if score is None or stopping.improved else state.best
-    report = Report("fedavg", number, score, gathered.clients, gathered.faults)
-    return FedAvgState(number, weights, memory, mean, best, stopping), report
+    def next_round(self, state: FedAvgState) -> tuple[str, int]:
+        """Return the number of the next round."""
+        return self.name, state.round + 1
 
+    def apply(self, state: FedAvgState, engine: Engine) -> tuple[FedAvgState, Report]:
+        """Run one round."""
+        number = state.round + 1
+        tasks = [Task(number, client, state.weights) for client in self.clients(number, engine)]
+        return self.averaged(state, gather(engine.train(tasks), engine), engine)
 
-def _check(number: int, gathered: Gathered, eligible: int, plan: Plan) -> None:
-    """Refuse a round in which too few clients sent an update."""
-    if not eligible:
-        raise FederationError(
-            "no client has a sample that enters the loss; choose another head or supervision, "
-            "or a lower alpha"
+    def clients(self, number: int, engine: Engine) -> list[int]:
+        """Sample the clients of a round among those with data, the longest work first."""
+        count = len(engine.client_names)
+        eligible = [client for client in range(count) if engine.samples(client) > 0]
+        if not eligible:
+            raise FederationError(
+                "no client has a sample that enters the loss; choose another head or supervision, "
+                "or a lower alpha"
+            )
+        joined = joining(count, self.plan.join_ratio)
+        chosen = sample(eligible, joined, self.plan.seed, "clients of a round", number)
+        return sorted(chosen, key=engine.samples, reverse=True)  # no core waits at the end
+
+    def averaged(
+        self, state: FedAvgState, gathered: Gathered, engine: Engine
+    ) -> tuple[FedAvgState, Report]:
+        """Move to the mean of the updates, validate, and keep the weights if they are the best."""
+        plan, number = self.plan, state.round + 1
+        self._check(number, gathered)
+        weights, memory = gathered.average.step(
+            state.weights, state.memory, plan.server, engine.parameters
         )
-    if len(gathered.clients) >= plan.min_clients:
-        return
-    if not gathered.clients:
-        stop_if_code_fails(f"round {number}", gathered.faults)
-    text = f"round {number}: {len(gathered.clients)} clients sent an update"
-    if gathered.faults:
-        first = gathered.faults[0]
-        raise (DivergedError if diverged(gathered.faults) else FederationError)(
-            f"{text}, min_clients is {plan.min_clients}, and {first['client']} failed with: "
-            f"{first['fault']} (if numbers are not finite or too large, try a lower learning rate)"
-        )
-    raise FederationError(f"{text}, but min_clients is {plan.min_clients}; lower it")
+        mean = {}
+        if plan.average_rounds > 1:
+            mean = moved_towards(state.mean, weights, 1 / min(number, plan.average_rounds))
+        score = engine.validate(mean or weights)
+        stopping = state.stopping if score is None else state.stopping.after(score)
+        best = (mean or weights) if score is None or stopping.improved else state.best
+        report = Report(self.name, number, score, gathered.clients, gathered.faults)
+        return FedAvgState(number, weights, memory, mean, best, stopping), report
+
+    def _check(self, number: int, gathered: Gathered) -> None:
+        """Refuse a round in which too few clients sent an update."""
+        least = self.plan.min_clients
+        if len(gathered.clients) >= least:
+            return
+        if not gathered.clients:
+            stop_if_code_fails(f"round {number}", gathered.faults)
+        text = f"round {number}: {len(gathered.clients)} clients sent an update"
+        if gathered.faults:
+            first = gathered.faults[0]
+            raise (DivergedError if diverged(gathered.faults) else FederationError)(
+                f"{text}, min_clients is {least}, and {first['client']} failed with: "
+                f"{first['fault']} (if numbers are not finite or too large, try a lower learning "
+                "rate)"
+            )
+        raise FederationError(f"{text}, but min_clients is {least}; lower it")
+
+    def encode(self, state: FedAvgState) -> Encoded:
+        """Return the state as it is stored."""
+        about = {"stage": self.name, "round": state.round, "stopping": asdict(state.stopping)}
+        return encoded({name: getattr(state, name) for name in STORED}, about)
+
+    def decode(self, stored: Encoded) -> FedAvgState:
+        """Return the state that was stored."""
+        about, parts = stored.about, {name: stored.part(name) for name in STORED}
+        return FedAvgState(about["round"], stopping=EarlyStopping(**about["stopping"]), **parts)
+
+    def final_model(self, state: FedAvgState, engine: Engine) -> FinalModel:
+        """Return the best weights; their score is the one they were kept for."""
+        score = state.stopping.best if state.stopping.seen else None
+        return FinalModel(state.best, score, rounds=state.round)

@@ -1,23 +1,28 @@
-"""FedBDFT (the paper's Algorithm 3; method, section 10): init and one cycle.
+"""FedBDFT (the paper's Algorithm 3; method, section 10).
 
-A trained cond-softmax is decoupled into one net per branch. A cycle gives every branch that still
-improves one round: sample clients with enough data below it, let each train that branch alone,
-average weighted by |D_e|, validate on the samples below it, keep the best. Branches do not touch
-each other, so their order does not matter and an engine may train them all at once.
+FedAvg trains a cond-softmax; then it is decoupled into one net per branch. A cycle gives every
+branch that still improves one round: sample clients with enough data below it, let each train that
+branch alone, average weighted by |D_e|, validate on the samples below it, keep the best. Branches
+do not touch each other, so their order does not matter and an engine may train them all at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
 from fedgrain.errors import DivergedError
+from fedgrain.federated.algorithm import Encoded, FederatedAlgorithm, FinalModel, encoded
 from fedgrain.federated.averaging import State
 from fedgrain.federated.early_stopping import EarlyStopping
 from fedgrain.federated.engine import Engine, Gathered, Task, gather
 from fedgrain.federated.faults import diverged, stop_if_code_fails
+from fedgrain.federated.fedavg import FedAvg, FedAvgState
 from fedgrain.federated.plan import Plan, Report, joining, sample
+
+STORED = ("weights", "memory", "best")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,71 +37,178 @@ class BranchState:
 
 
 @dataclass(frozen=True, eq=False)
-class FedBdftState:
-    """All there is to know between two cycles."""
+class BranchesState:
+    """Everything that one cycle hands to the next."""
 
     cycle: int
-    branches: dict[int, BranchState]
+    branches: Mapping[int, BranchState]
+    first_stage_rounds: int = 0
 
 
-def init(decoupled: dict[int, State], plan: Plan, engine: Engine) -> FedBdftState:
-    """Start from the decoupled weights, whose own accuracy is the first to beat."""
-    branches = {}
-    accuracies = engine.branch_accuracies(decoupled)
-    for branch, weights in decoupled.items():
-        accuracy = accuracies[branch]
-        stopping = plan.stopping if accuracy is None else plan.stopping.after(accuracy)
-        branches[branch] = BranchState(weights, {}, weights, stopping)
-    return FedBdftState(0, branches)
+FedBdftState = FedAvgState | BranchesState  # the first stage, then the branches
 
 
-def eligible(branch: int, plan: Plan, engine: Engine) -> list[int]:
-    """Return the clients with at least gamma samples of a branch.
+class FedBDFT(FederatedAlgorithm[FedBdftState]):
+    """FedAvg on cond-softmax, then every branch of the tree on its own."""
 
-    None, and the branch stays as decoupled, if fewer than two of its children have data anywhere or
-    fewer clients are left than a round needs.
-    """
-    if engine.children_with_data(branch) < 2:
-        return []
-    clients = range(len(engine.client_names))
-    enough = [c for c in clients if engine.samples(c, branch) >= plan.min_branch_samples]
-    return enough if len(enough) >= plan.min_clients else []
+    name = "fedbdft"
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._first = FedAvg(plan)
+
+    def init(self, weights: State) -> FedBdftState:
+        """Start the first stage from given weights."""
+        return self._first.init(weights)
+
+    def next_stage(self, state: FedBdftState, engine: Engine) -> FedBdftState:
+        """Decouple when the first stage has ended; each branch's own accuracy is to be beaten."""
+        if isinstance(state, BranchesState) or not self._first.finished(state, engine):
+            return state
+        return self.decoupled(engine.decouple(state.best), engine, state.round)
+
+    def decoupled(
+        self, weights: Mapping[int, State], engine: Engine, rounds: int = 0
+    ) -> BranchesState:
+        """Return the state in which the branches begin."""
+        accuracies, branches = engine.branch_accuracies(weights), {}
+        for branch, own in weights.items():
+            accuracy, stopping = accuracies[branch], self.plan.stopping
+            stopping = stopping if accuracy is None else stopping.after(accuracy)
+            branches[branch] = BranchState(own, {}, own, stopping)
+        return BranchesState(0, branches, rounds)
+
+    def finished(self, state: FedBdftState, engine: Engine) -> bool:
+        """Return whether the cycles have run out, or no branch has both patience and clients."""
+        if isinstance(state, FedAvgState):
+            return False
+        if state.cycle >= self.plan.cycles:
+            return True
+        return not any(
+            not branch.stopping.stopped and self.eligible(number, engine)
+            for number, branch in state.branches.items()
+        )
+
+    def next_round(self, state: FedBdftState) -> tuple[str, int]:
+        """Return the number of the next round of the first stage, or of the next cycle."""
+        if isinstance(state, FedAvgState):
+            return self._first.next_round(state)
+        return self.name, state.cycle + 1
+
+    def apply(self, state: FedBdftState, engine: Engine) -> tuple[FedBdftState, Report]:
+        """Run one round of the first stage, or one cycle over all branches that still improve."""
+        if isinstance(state, FedAvgState):
+            return self._first.apply(state, engine)
+        return self._cycle(state, engine)
+
+    def eligible(self, branch: int, engine: Engine) -> list[int]:
+        """Return the clients with at least gamma samples of a branch.
+
+        None, and the branch stays as decoupled, if fewer than two of its children have data
+        anywhere or fewer clients are left than a round needs.
+        """
+        if engine.children_with_data(branch) < 2:
+            return []
+        clients, least = range(len(engine.client_names)), self.plan.min_branch_samples
+        enough = [client for client in clients if engine.samples(client, branch) >= least]
+        return enough if len(enough) >= self.plan.min_clients else []
+
+    def _cycle(self, state: BranchesState, engine: Engine) -> tuple[BranchesState, Report]:
+        number, tasks = state.cycle + 1, self._tasks(state, engine)
+        averaged, clients, faults, lost = {}, {}, list[dict[str, Any]](), list[int]()
+        updates = 0
+        for e, outcomes in groupby(engine.train(tasks), key=_branch_of):
+            gathered, name = gather(outcomes, engine), engine.branch_name(e)
+            faults += [{**fault, "branch": name} for fault in gathered.faults]
+            updates += len(gathered.clients)
+            if len(gathered.clients) < self.plan.min_clients:
+                lost.append(e)  # the branch keeps its weights until the next cycle
+                continue
+            averaged[e] = self._averaged(state.branches[e], gathered, engine)
+            clients[e] = gathered.clients
+        _check(number, state, updates, bool(averaged), faults)
+        accuracies = engine.branch_accuracies({e: branch.weights for e, branch in averaged.items()})
+        judged = {e: _judged(averaged[e], accuracies[e]) for e in averaged}
+        waiting = {e: _waiting(state.branches[e]) for e in lost}
+        branches = {**state.branches, **judged, **waiting}
+        score = engine.validate_branches({e: branch.best for e, branch in branches.items()})
+        in_order = [
+            {"branch": engine.branch_name(e), "accuracy": accuracies[e], "clients": clients[e]}
+            for e in sorted(averaged)
+        ]
+        report = Report(self.name, number, score, [], faults, in_order)
+        return replace(state, cycle=number, branches=branches), report
+
+    def _tasks(self, state: BranchesState, engine: Engine) -> list[Task]:
+        """Return the work of a cycle, the branches with the largest clients first."""
+        number, seed = state.cycle + 1, self.plan.seed
+        count = joining(len(engine.client_names), self.plan.join_ratio)
+        chosen = {
+            e: sample(self.eligible(e, engine), count, seed, "clients of a branch", number, e)
+            for e, branch in state.branches.items()
+            if not branch.stopping.stopped
+        }
+        return [
+            Task(number, client, state.branches[e].weights, e)
+            for e in longest_first(chosen, engine)
+            for client in chosen[e]
+        ]
+
+    def _averaged(self, branch: BranchState, gathered: Gathered, engine: Engine) -> BranchState:
+        """Return the branch with the weights of its round, not yet judged."""
+        weights, memory = gathered.average.step(
+            branch.weights, branch.memory, self.plan.server, engine.parameters
+        )
+        return replace(branch, weights=weights, memory=memory, rounds=branch.rounds + 1)
+
+    def encode(self, state: FedBdftState) -> Encoded:
+        """Return the state as it is stored."""
+        if isinstance(state, FedAvgState):
+            return self._first.encode(state)
+        parts, told = dict[str, State](), {}
+        for number, branch in state.branches.items():
+            told[str(number)] = {"stopping": asdict(branch.stopping), "rounds": branch.rounds}
+            parts |= {f"{number}/{name}": getattr(branch, name) for name in STORED}
+        about = {"stage": self.name, "cycle": state.cycle, "branches": told}
+        return encoded(parts, {**about, "first_stage_rounds": state.first_stage_rounds})
+
+    def decode(self, stored: Encoded) -> FedBdftState:
+        """Return the state that was stored, by this algorithm or by the run of its first stage."""
+        about = stored.about
+        if about["stage"] != self.name:
+            return self._first.decode(stored)
+        branches = {}
+        for number, told in about["branches"].items():
+            parts = {name: stored.part(f"{number}/{name}") for name in STORED}
+            stopping = EarlyStopping(**told["stopping"])
+            branches[int(number)] = BranchState(stopping=stopping, rounds=told["rounds"], **parts)
+        return BranchesState(about["cycle"], branches, about["first_stage_rounds"])
+
+    def final_model(self, state: FedBdftState, engine: Engine) -> FinalModel:
+        """Return the best weights of every branch."""
+        assert isinstance(state, BranchesState)  # a run ends after its last stage
+        best = {number: branch.best for number, branch in state.branches.items()}
+        return FinalModel(
+            {f"branches.{n}.{name}": v for n, own in best.items() for name, v in own.items()},
+            engine.validate_branches(best),
+            rounds=state.first_stage_rounds,
+            cycles=state.cycle,
+            by_branch=True,
+            untrained_branches=tuple(n for n, b in state.branches.items() if not b.rounds),
+        )
 
 
-def finished(state: FedBdftState, plan: Plan, engine: Engine) -> bool:
-    """Whether the cycles have run out, or no branch has both patience and clients left."""
-    if state.cycle >= plan.cycles:
-        return True
-    return not any(
-        not branch.stopping.stopped and eligible(number, plan, engine)
-        for number, branch in state.branches.items()
+def longest_first(chosen: Mapping[int, list[int]], engine: Engine) -> list[int]:
+    """Order branches by their largest client, so that no core waits for a long one at the end."""
+    return sorted(
+        chosen, key=lambda e: (-max((engine.samples(c, e) for c in chosen[e]), default=0), e)
     )
 
 
-def apply(state: FedBdftState, plan: Plan, engine: Engine) -> tuple[FedBdftState, Report]:
-    """Run one cycle over all branches that still improve."""
-    number, count = state.cycle + 1, joining(len(engine.client_names), plan.join_ratio)
-    chosen = {
-        e: sample(eligible(e, plan, engine), count, plan.seed, "clients of a branch", number, e)
-        for e, branch in state.branches.items()
-        if not branch.stopping.stopped
-    }
-    tasks = [
-        Task(number, client, state.branches[e].weights, e)
-        for e in longest_first(chosen, engine)
-        for client in chosen[e]
-    ]
-    averaged, clients, faults, lost = {}, {}, list[dict[str, Any]](), list[int]()
-    updates = 0
-    for e, outcomes in groupby(engine.train(tasks), key=_branch_of):
-        gathered, name = gather(outcomes, engine), engine.branch_name(e)
-        faults += [{**fault, "branch": name} for fault in gathered.faults]
-        updates += len(gathered.clients)
-        if len(gathered.clients) < plan.min_clients:
-            lost.append(e)  # the branch keeps its weights until the next cycle
-            continue
-        averaged[e] = _averaged(state.branches[e], gathered, plan, engine)
-        clients[e] = gathered.clients
+def _check(
+    number: int, state: BranchesState, updates: int, averaged: bool, faults: list[dict[str, Any]]
+) -> None:
+    """Stop where no branch was ever trained because numbers grow too large, or code fails."""
     never = not averaged and not any(branch.rounds for branch in state.branches.values())
     if not updates and (never or len({fault["client"] for fault in faults}) > 1):
         stop_if_code_fails(f"cycle {number}", faults)
@@ -105,31 +217,6 @@ def apply(state: FedBdftState, plan: Plan, engine: Engine) -> tuple[FedBdftState
             f"cycle {number}: no branch has been trained, and {faults[0]['client']} failed with: "
             f"{faults[0]['fault']}; try a lower branch_lr"
         )
-    accuracies = engine.branch_accuracies({e: branch.weights for e, branch in averaged.items()})
-    judged = {e: _judged(averaged[e], accuracies[e]) for e in averaged}
-    waiting = {e: _waiting(state.branches[e]) for e in lost}
-    branches = {**state.branches, **judged, **waiting}
-    score = engine.validate_branches({e: branch.best for e, branch in branches.items()})
-    in_order = [
-        {"branch": engine.branch_name(e), "accuracy": accuracies[e], "clients": clients[e]}
-        for e in sorted(averaged)
-    ]
-    return FedBdftState(number, branches), Report("fedbdft", number, score, [], faults, in_order)
-
-
-def longest_first(chosen: dict[int, list[int]], engine: Engine) -> list[int]:
-    """Order branches by their largest client, so that no core waits for a long one at the end."""
-    return sorted(
-        chosen, key=lambda e: (-max((engine.samples(c, e) for c in chosen[e]), default=0), e)
-    )
-
-
-def _averaged(branch: BranchState, gathered: Gathered, plan: Plan, engine: Engine) -> BranchState:
-    """Return the branch with the weights of its round, not yet judged."""
-    weights, memory = gathered.average.step(
-        branch.weights, branch.memory, plan.server, engine.parameters
-    )
-    return replace(branch, weights=weights, memory=memory, rounds=branch.rounds + 1)
 
 
 def _judged(branch: BranchState, accuracy: float | None) -> BranchState:
@@ -148,6 +235,5 @@ def _waiting(branch: BranchState) -> BranchState:
 
 def _branch_of(outcome: tuple[Task, object]) -> int:
     branch = outcome[0].branch
-    if branch is None:
-        raise TypeError("a task of a cycle has no branch")
+    assert branch is not None  # every task of a cycle has one
     return branch

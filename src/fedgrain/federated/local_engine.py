@@ -64,7 +64,7 @@ class LocalEngine(SequentialEngine):
         jobs = (
             Job(
                 "train",
-                (task.round, task.client, task.weights, task.branch),
+                (task.round, task.client, task.weights, task.branch, task.correction),
                 self._time_limit,
                 subject=self.client_names[task.client],
             )

@@ -34,7 +34,7 @@ from fedgrain.heads import (
     unknown_children,
 )
 from fedgrain.heads.chunks import run_in_chunks, samples_at_once
-from fedgrain.metrics import cut_back, hierarchical_scores, numbers_in
+from fedgrain.metrics import comparable, hierarchical_scores, numbers_in
 from fedgrain.nets import build_net
 from fedgrain.predict import predict
 from fedgrain.randomness import numpy_generator, torch_generator_from
@@ -87,6 +87,7 @@ class Workshop:
         client: int,
         weights: State,
         branch: int | None,
+        correction: State | None = None,
         *,
         drawn_as: int | None = None,
     ) -> Update:
@@ -102,11 +103,12 @@ class Workshop:
             if self.model.responsibilities == "round":
                 loss, data = self.supervised(client).shared_loss, self._shared_out(client, weights)
             generator = numpy_generator(seed, "local training", *numbers)
-            return train_locally(self.net, weights, loss, data, self.plan.local, generator)
+            local = self.plan.local
+            return train_locally(self.net, weights, loss, data, local, generator, correction)
         generator = numpy_generator(seed, "branch training", *numbers, branch)
         loss = self._branch_loss(client, branch)
         data, net = self.branch_data(client, branch), self.branch_nets[branch]
-        return train_locally(net, weights, loss, data, self.plan.branch, generator)
+        return train_locally(net, weights, loss, data, self.plan.branch, generator, correction)
 
     def _samples(self, client: int, branch: int | None = None) -> int:
         """Return how many of a client's samples enter the loss, of the whole or of a branch.
@@ -265,8 +267,8 @@ class Workshop:
                 who = 0 if part.labellers is None else part.labellers
                 leaves = taxonomy.nearest(known)[who, leaves].astype(np.int64)
             truth = to_full[part.labels]
-            cut = cut_back(truth, to_full[leaves], full)
-            found.append((float(hierarchical_scores(truth, cut, full).hf.mean()), len(truth)))
+            compared = comparable(leaves, truth, taxonomy, full)
+            found.append((float(hierarchical_scores(truth, compared, full).hf.mean()), len(truth)))
         mean = weighted_mean(found)
         assert mean is not None  # a federation without validation images is refused before
         return mean

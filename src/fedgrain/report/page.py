@@ -10,9 +10,7 @@ from fedgrain.errors import FedgrainError, ReportError
 from fedgrain.experiment.config import Config
 from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.prepare import load_images
-from fedgrain.experiment.tensor_files import about_of
 from fedgrain.experiment.trained import load
-from fedgrain.files import read_own
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.report.inspection import Inspection, Sites, inspect, sites_of, worst
 from fedgrain.report.plots import Figure, curves, knowledge_map, sunburst, thinned
@@ -101,10 +99,6 @@ def look_closely(
 ) -> Look:
     """Inspect one run, and what clients know in it or, at several alphas, in ``others`` by name."""
     look = Look()
-    if place.best.exists():  # what is damaged is refused; what is not there is a note
-        about_of(place.best, read_own(place.best))
-    if place.model.exists():
-        read_json(place.model)
     try:
         model = load(place.path, trust_code=trust_code)
         config = place.read_config().complete()

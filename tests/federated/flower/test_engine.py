@@ -32,9 +32,9 @@ from fedgrain.federated import (
     Task,
     Update,
     Workshop,
-    fedavg,
-    fedbdft,
 )
+from fedgrain.federated.fedavg import FedAvg
+from fedgrain.federated.fedbdft import FedBDFT
 from fedgrain.federated.flower import site as site_module
 from fedgrain.federated.flower.app_folder import App
 from fedgrain.federated.flower.engine import FlowerEngine
@@ -135,12 +135,12 @@ def test_both_algorithms_have_the_bits_of_one_process(at_sites: bool) -> None:
     here = SequentialEngine(Workshop(everything, MODEL, PLAN))
     states = []
     for worker in (here, engine):
-        state = fedavg.init(here.workshop.initial, PLAN)
-        state, _ = fedavg.apply(state, PLAN, worker)
-        state, report = fedavg.apply(state, PLAN, worker)
-        cut = fedbdft.init(here.workshop.decoupled(state.best), PLAN, worker)
+        state = FedAvg(PLAN).init(here.workshop.initial)
+        state, _ = FedAvg(PLAN).apply(state, worker)
+        state, report = FedAvg(PLAN).apply(state, worker)
+        cut = FedBDFT(PLAN).decoupled(here.workshop.decoupled(state.best), worker)
         before = len(wire.sent)
-        cut, branch_report = fedbdft.apply(cut, PLAN, worker)
+        cut, branch_report = FedBDFT(PLAN).apply(cut, worker)
         states.append((state, report, cut, branch_report))
     (one, told, branches, branches_told), (two, told_2, branches_2, branches_told_2) = states
     assert same(one.weights, two.weights) and same(one.best, two.best)
@@ -315,7 +315,7 @@ def test_strangers_impostors_and_other_trees_stay_out() -> None:
     ]
     assert engine.missing() == NAMES
     with pytest.raises(FederationError, match="no client has a sample"):
-        fedavg.apply(fedavg.init(engine.workshop.initial, PLAN), PLAN, engine)
+        FedAvg(PLAN).apply(FedAvg(PLAN).init(engine.workshop.initial), engine)
 
 
 def test_a_node_that_is_not_on_record_is_sent_nothing(tmp_path: Path) -> None:

@@ -34,9 +34,9 @@ from fedgrain.federated import (
     Model,
     Plan,
     Workshop,
-    fedavg,
-    fedbdft,
 )
+from fedgrain.federated.fedavg import FedAvg
+from fedgrain.federated.fedbdft import FedBDFT
 from fedgrain.federated.flower.app_folder import App, app_privacy, write_app
 from fedgrain.federated.flower.engine import FlowerEngine
 from fedgrain.federated.flower.ledger import ServerLedger, SiteLedger
@@ -334,13 +334,13 @@ def test_both_algorithms_with_noise(tmp_path: Path) -> None:
         wire, Workshop(everything, MODEL, plan), NAMES, validate_at_sites=True, ledger=ledger
     )
     assert engine.refresh() == [f"{name} is connected; its counts stay with it" for name in NAMES]
-    state, report = fedavg.apply(fedavg.init(engine.workshop.initial, plan), plan, engine)
+    state, report = FedAvg(plan).apply(FedAvg(plan).init(engine.workshop.initial), engine)
     assert report.validation_hf is None and state.best is state.weights
     assert report.clients == [
         {"client": name, "samples": 1, "loss": None, "steps": None} for name in NAMES
     ]
-    branches = fedbdft.init(engine.workshop.decoupled(state.best), plan, engine)
-    after, report = fedbdft.apply(branches, plan, engine)
+    branches = FedBDFT(plan).decoupled(engine.workshop.decoupled(state.best), engine)
+    after, report = FedBDFT(plan).apply(branches, engine)
     assert report.validation_hf is None and not report.faults
     for e, branch in after.branches.items():
         assert branch.rounds == 1 and branch.best is branch.weights

@@ -16,9 +16,10 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgra
 from fedgrain import Config, run
 from fedgrain.errors import RunError
 from fedgrain.experiment.checkpoint import load_progress
+from fedgrain.federated import Plan
 from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvgState
-from fedgrain.federated.fedbdft import FedBdftState
+from fedgrain.federated.fedbdft import BranchesState, FedBDFT
 from fedgrain.federated.flower.app_folder import App, write_app
 from fedgrain.federated.flower.operation import Operation
 from flower_network import Network, command_of, nothing_left, processes_with, wait_until
@@ -51,7 +52,7 @@ def ended(processes: list[int]) -> set[int]:
 
 def after_three_rounds(path: Path) -> bool:
     try:
-        state = load_progress(path).state
+        state = load_progress(path, FedBDFT(Plan())).state
     except RunError:
         return False
     assert isinstance(state, FedAvgState), "the server was faster than the test"
@@ -85,15 +86,15 @@ def test_three_rounds_and_a_cycle_are_byte_equal_though_the_server_is_killed(
 
     run(replace(CONFIG, algorithm="fedavg"), tmp_path / "fedavg", workers=1)
     here = run(CONFIG, tmp_path / "fedbdft", workers=1)
-    expected = load_progress(tmp_path / "fedavg" / "state.safetensors").state
-    found = load_progress(tmp_path / "rounds.safetensors").state
+    expected = load_progress(tmp_path / "fedavg" / "state.safetensors", FedBDFT(Plan())).state
+    found = load_progress(tmp_path / "rounds.safetensors", FedBDFT(Plan())).state
     assert isinstance(expected, FedAvgState) and isinstance(found, FedAvgState)
     assert as_bytes(found.weights) == as_bytes(expected.weights)
     assert as_bytes(found.best) == as_bytes(expected.best)
 
-    expected = load_progress(tmp_path / "fedbdft" / "state.safetensors").state
-    found = load_progress(state).state
-    assert isinstance(expected, FedBdftState) and isinstance(found, FedBdftState)
+    expected = load_progress(tmp_path / "fedbdft" / "state.safetensors", FedBDFT(Plan())).state
+    found = load_progress(state, FedBDFT(Plan())).state
+    assert isinstance(expected, BranchesState) and isinstance(found, BranchesState)
     assert list(found.branches) == list(expected.branches)
     assert any(branch.rounds for branch in expected.branches.values())
     for e, branch in expected.branches.items():

@@ -63,6 +63,7 @@ class FlowerEngine:
     ) -> None:
         self.grid, self.workshop, self.client_names = grid, workshop, list(sites)
         self.parameters = workshop.parameters
+        self.decouple = workshop.decoupled
         self.branch_name = workshop.federation.taxonomy.ids.__getitem__
         self.new_average = new_average
         self.traffic = Traffic()
@@ -159,7 +160,8 @@ class FlowerEngine:
         for task in tasks:
             work.setdefault(task.client, {})[task.branch] = task.weights
         number = tasks[0].round if tasks else 0
-        answers = self._ask_to_train(work, number)
+        corrections = {task.client: task.correction for task in tasks if task.correction}
+        answers = self._ask_to_train(work, number, corrections)
         outcomes = [(task, self._outcome(task, answers[task.client])) for task in tasks]
         yield from without_outliers(outcomes, self._steps)
 
@@ -176,13 +178,15 @@ class FlowerEngine:
         batch = (plan.local if task.branch is None else plan.branch).batch
         return -(-self.samples(task.client, task.branch) // batch)
 
-    def _ask_to_train(self, work: Mapping[int, Models], number: int) -> dict[int, Message | Fault]:
+    def _ask_to_train(
+        self, work: Mapping[int, Models], number: int, corrections: Mapping[int, State]
+    ) -> dict[int, Message | Fault]:
         """Send the work; where sites noise their updates, every release is written down first."""
         if self._ledger is None:
-            return self._ask_sites(work, "train", round=number)
+            return self._ask_sites(work, "train", corrections, round=number)
         names, ledger = self.client_names, self._ledger
         ledger.add(number, [names[client] for client in work if client in self._nodes])
-        answers = self._ask_sites(work, "train", round=number, run=ledger.run)
+        answers = self._ask_sites(work, "train", corrections, round=number, run=ledger.run)
         for client, answer in answers.items():
             if isinstance(answer, Message):
                 ledger.agree(number, names[client], releases_of(answer.content))
@@ -244,12 +248,17 @@ class FlowerEngine:
     # messages
 
     def _ask_sites(
-        self, work: Mapping[int, Models], kind: str, **about: int | str
+        self,
+        work: Mapping[int, Models],
+        kind: str,
+        corrections: Mapping[int, State] | None = None,
+        **about: int | str,
     ) -> dict[int, Message | Fault]:
         """Send each site its models; a site that is not connected has failed already."""
         there = {client: self._nodes[client] for client in work if client in self._nodes}
         contents = {
-            node: pack(work[client], client=client, **about) for client, node in there.items()
+            node: pack(work[client], (corrections or {}).get(client), client=client, **about)
+            for client, node in there.items()
         }
         answers = self._ask(contents, kind)
         gone = Fault("it is not connected", Kind.GONE)

@@ -20,16 +20,9 @@ from fedgrain.data.images import LabelledImages
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.experiment.folder import RunFolder
 from fedgrain.experiment.prepare import Prepared, coarse_taxonomy, model_of, plan_of, prepare
-from fedgrain.experiment.result import result_values
-from fedgrain.experiment.run import (
-    Callback,
-    best_state,
-    disk_space,
-    one_thread,
-    train_rounds,
-    trained_model,
-)
+from fedgrain.experiment.run import Callback, disk_space, one_thread, train_and_test
 from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Workshop
+from fedgrain.federated.algorithm import build_algorithm
 from fedgrain.federated.flower.app_folder import App
 from fedgrain.federated.flower.engine import FlowerEngine
 from fedgrain.federated.flower.ledger import ServerLedger
@@ -106,6 +99,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             tell([f"the run in {place.path} is finished already"])
             return
         prepared = server_side(app, operation)
+        algorithm = build_algorithm(app.config.algorithm, prepared.plan)
         workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
         ledger = ServerLedger(begun, operation) if operation.privacy else None
         engine = FlowerEngine(
@@ -124,20 +118,21 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
         wait_for_sites(engine, operation.wait_seconds, app.config.min_clients)
         with disk_space(place):
             place.claim(app.config)
-            tell([f"the sites know this run as {begun.name(operation)}"] if ledger else [])
-            watch = Watch(engine, place)
-            progress = train_rounds(prepared, workshop, engine, place, [watch])
-            state = best_state(progress)
-            values = result_values(app.config, prepared, workshop, progress, engine)
-            trained_model(prepared, progress, state).save(place, state)
-            about = {
+        tell([f"the sites know this run as {begun.name(operation)}"] if ledger else [])
+
+        def about() -> dict[str, Any]:
+            return {
                 "sites": list(operation.sites),
                 "strategy": operation.strategy,
                 "bounded": bounded_claims(place),
                 "left_out": left_out(place),
+                **cost(operation, ledger),
             }
-            result = {**values, **about, **cost(operation, ledger)}
-            place.write_result(result, progress.lines)
+
+        watch = Watch(engine, place)
+        train_and_test(
+            app.config, prepared, algorithm, engine, workshop.initial, place, [watch], about
+        )
         tell([f"finished: everything is in {place.path}"])
 
 

@@ -33,7 +33,7 @@ from fedgrain.federated.flower.ledger import SiteLedger
 from fedgrain.federated.flower.operation import site_names
 from fedgrain.federated.flower.privacy import Privacy
 from fedgrain.federated.flower.release import Release
-from fedgrain.federated.flower.wire import Counts, key_of, record_of, rounded, unpack
+from fedgrain.federated.flower.wire import Counts, correction_of, key_of, record_of, rounded, unpack
 from fedgrain.heads import branch_dataset
 
 WITHHELD = "it failed"  # what is told of a failure with differential privacy
@@ -98,7 +98,8 @@ class Site:
         about = content.config_records["about"]
         round_number, client = int(str(about["round"])), int(str(about["client"]))
         try:
-            return self.workshop.train(round_number, 0, state, branch, drawn_as=client)
+            correction = correction_of(content)
+            return self.workshop.train(round_number, 0, state, branch, correction, drawn_as=client)
         except Exception as error:
             traceback.print_exc()  # here, at the site
             return Fault(type(error).__name__)

@@ -18,7 +18,7 @@ from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import State
 from fedgrain.text import one_line
 
-WHOLE = "whole"
+WHOLE, CORRECTION = "whole", "correction"
 MOST_SAMPLES = 10**9  # more than any site has; a claim beyond is nonsense
 Models = Mapping[int | None, State]  # by branch; None is the whole model
 
@@ -76,9 +76,11 @@ def branch_of(key: str) -> int | None:
     return None if key == WHOLE else int(key.removeprefix("branch "))
 
 
-def pack(models: Models, **about: int | str) -> RecordDict:
+def pack(models: Models, correction: State | None = None, **about: int | str) -> RecordDict:
     """Put models into one message, with what is to be done with them."""
     content = RecordDict({"about": ConfigRecord(dict(about))})
+    if correction:
+        content[CORRECTION] = record_of(correction)
     for branch, state in models.items():
         content[key_of(branch)] = record_of(state)
     return content
@@ -86,7 +88,14 @@ def pack(models: Models, **about: int | str) -> RecordDict:
 
 def unpack(content: RecordDict) -> dict[int | None, State]:
     """Return the models of a message."""
-    return {branch_of(key): state_of(record) for key, record in content.array_records.items()}
+    records = content.array_records.items()
+    return {branch_of(key): state_of(record) for key, record in records if key != CORRECTION}
+
+
+def correction_of(content: RecordDict) -> State | None:
+    """Return what a message says to add to every gradient; None if nothing."""
+    record = content.array_records.get(CORRECTION)
+    return None if record is None else state_of(record)
 
 
 @dataclass(frozen=True)
