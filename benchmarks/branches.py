@@ -20,7 +20,7 @@ import torch
 
 from fedgrain.heads import CondSoftmax, DecoupledModel, decouple
 from fedgrain.nets import build_net
-from fedgrain.predict import predict
+from fedgrain.scoring.rules import predict
 from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN, coarsen, dataset_taxonomy
 
 

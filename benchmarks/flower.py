@@ -19,8 +19,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from fedgrain import Config, run
-from fedgrain.federated.flower.app_folder import App, write_app
-from fedgrain.federated.flower.operation import Operation
+from fedgrain.deployment.app import App, write_app
+from fedgrain.deployment.server_settings import Operation
 from flower_network import Network, wait_until
 
 SITES = ["museum", "zoo", "herbarium"]

@@ -39,7 +39,8 @@ import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arit
 import numpy as np
 import torch
 
-from fedgrain.federated import Federation, Model, Plan, Workshop
+from fedgrain.engines import Model, Workshop
+from fedgrain.federated import Federation, Plan
 from fedgrain.federated.algorithm import FederatedAlgorithm
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT

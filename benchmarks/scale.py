@@ -28,7 +28,8 @@ from typing import Any
 import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arithmetic
 import torch
 
-from fedgrain.federated import Model, Plan, Workshop
+from fedgrain.engines import Model, Workshop
+from fedgrain.federated import Plan
 from fedgrain.federated.fedavg import FedAvg
 from peers.work import (
     LOCAL,
@@ -190,8 +191,8 @@ def print_curve(rows: list[dict[str, Any]]) -> None:
 
 def draw_curve(rows: list[dict[str, Any]], path_stem: Path) -> None:
     """Draw seconds a round and peak memory over the number of clients."""
-    from fedgrain.report.figures import style_of
-    from fedgrain.report.pictures import new_figure, write_picture
+    from fedgrain.report.picture_files import new_figure, write_picture
+    from fedgrain.report.study_figures import style_of
 
     clients = [row["clients"] for row in rows]
     figure = new_figure(8.4, 3.2)

@@ -9,8 +9,8 @@ import sys
 
 import numpy as np
 
-from fedgrain.experiment.config import Config
-from fedgrain.metrics import hierarchical_scores
+from fedgrain.runs.config import Config
+from fedgrain.scoring.metrics import hierarchical_scores
 from fedgrain.taxonomy import Taxonomy, coarsen
 from fedgrain.taxonomy.classes import dataset_taxonomy
 

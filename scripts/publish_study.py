@@ -22,17 +22,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fedgrain.experiment.config import read_config
-from fedgrain.experiment.folder import read_json
-from fedgrain.experiment.intervals import Estimate
-from fedgrain.experiment.results import Results, collect, paper_figures
-from fedgrain.experiment.run_study import StudyFolder
-from fedgrain.experiment.study import cell_runs, plan_runs
-from fedgrain.experiment.table_formats import format_tables
-from fedgrain.experiment.tables import score_tables
 from fedgrain.files import write_text
-from fedgrain.report.figures import draw_study
 from fedgrain.report.run_page import method_of
+from fedgrain.report.study_figures import draw_study
+from fedgrain.runs.config import read_config
+from fedgrain.runs.run_folder import read_json
+from fedgrain.studies.collect import Results, collect, paper_figures
+from fedgrain.studies.intervals import Estimate
+from fedgrain.studies.study import cell_runs, plan_runs
+from fedgrain.studies.study_folder import StudyFolder
+from fedgrain.studies.table_formats import format_tables
+from fedgrain.studies.tables import score_tables
 
 KEPT = ("config.toml", "result.json", "metrics.jsonl", "environment.json")
 

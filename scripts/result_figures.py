@@ -15,10 +15,10 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from fedgrain.experiment.folder import read_json
-from fedgrain.experiment.results import Results, collect, paper_figures, run_folders
 from fedgrain.files import write_text
-from fedgrain.report.pictures import new_figure, plain_axes, write_picture
+from fedgrain.report.picture_files import new_figure, plain_axes, write_picture
+from fedgrain.runs.run_folder import read_json
+from fedgrain.studies.collect import Results, collect, paper_figures, run_folders
 from publish_study import markdown, out_of_date
 
 DOCS = Path(__file__).parents[1] / "docs"

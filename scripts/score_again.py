@@ -19,14 +19,14 @@ import numpy as np
 from tqdm import tqdm
 
 from fedgrain.data.images import LabelledImages
-from fedgrain.experiment.config import read_config
-from fedgrain.experiment.folder import RunFolder, read_json
-from fedgrain.experiment.prepare import load_images
-from fedgrain.experiment.run import one_thread
-from fedgrain.experiment.trained import load
 from fedgrain.files import write_text
-from fedgrain.metrics import Nodes, Values, hierarchical_scores, numbers_in
-from fedgrain.predict import predict
+from fedgrain.runs.config import read_config
+from fedgrain.runs.prepare import load_images
+from fedgrain.runs.run import one_thread
+from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.trained_model import load
+from fedgrain.scoring.metrics import Nodes, Values, hierarchical_scores, numbers_in
+from fedgrain.scoring.rules import predict
 from fedgrain.taxonomy import Taxonomy
 
 

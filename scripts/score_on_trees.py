@@ -21,14 +21,14 @@ from tqdm import tqdm
 
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import TaxonomyError
-from fedgrain.experiment.config import read_config
-from fedgrain.experiment.folder import RunFolder, read_json
-from fedgrain.experiment.prepare import load_images
-from fedgrain.experiment.run import one_thread
-from fedgrain.experiment.trained import load
 from fedgrain.files import write_text
-from fedgrain.metrics import Nodes, hierarchical_scores
-from fedgrain.predict import predict
+from fedgrain.runs.config import read_config
+from fedgrain.runs.prepare import load_images
+from fedgrain.runs.run import one_thread
+from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.trained_model import load
+from fedgrain.scoring.metrics import Nodes, hierarchical_scores
+from fedgrain.scoring.rules import predict
 from fedgrain.taxonomy import Taxonomy, class_list, coarsen, full_taxonomy, wordnet
 
 Reading = tuple[Taxonomy, Sequence[str]]  # a tree, and the node of each class in it

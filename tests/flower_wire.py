@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from flwr.app import Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 
-from fedgrain.federated.flower.site import Site
+from fedgrain.deployment.site import Site
 
 Answer = Callable[[Message], RecordDict]
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedgrain.experiment.study import Study, run_name
+from fedgrain.studies.study import Study, run_name
 from fedgrain.taxonomy import Taxonomy, to_json
 
 TREE = Taxonomy.from_edges(

@@ -15,8 +15,9 @@ import time
 
 from fedgrain import files
 from fedgrain.cli import main
-from fedgrain.experiment import folder
-from fedgrain.federated import averaging, local_engine
+from fedgrain.engines import processes as local_engine
+from fedgrain.federated import averaging
+from fedgrain.runs import run_folder as folder
 
 POINT, _, WHEN = (sys.argv[1] if len(sys.argv) > 1 else "never").partition(":")
 reached = 0

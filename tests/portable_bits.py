@@ -18,7 +18,7 @@ from fedgrain.arithmetic import in_use
 from fedgrain.data.partition import partition_dirichlet
 from fedgrain.heads import build_head
 from fedgrain.nets import build_net, set_dropout_generator
-from fedgrain.predict import node_log_probs
+from fedgrain.scoring.rules import node_log_probs
 from fedgrain.taxonomy import dataset_taxonomy
 
 

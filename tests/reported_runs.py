@@ -16,8 +16,8 @@ import numpy as np
 
 from fedgrain import Config, run
 from fedgrain.data import LabelledImages
-from fedgrain.experiment.folder import read_json
-from fedgrain.experiment.study import Study, plan_runs
+from fedgrain.runs.run_folder import read_json
+from fedgrain.studies.study import Study, plan_runs
 from fedgrain.taxonomy import from_json, to_json
 from own_parts import few_glyphs
 

@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedgrain.data.images import UNKNOWN_STATISTICS
-from fedgrain.federated import (
-    Client,
-    Federation,
-    ImageSource,
-    LabelledPart,
-    Model,
-    Plan,
-    SequentialEngine,
-    Task,
-    Workshop,
-)
+from fedgrain.engines import Model, SequentialEngine, Workshop
+from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Plan, Task
 from fedgrain.taxonomy import Taxonomy
 
 CHILDREN = {"r": ["a", "b", "c"], "a": ["a1", "a2", "a3"], "b": ["b1", "b2"]}

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from fedgrain.experiment.run import one_thread
-from fedgrain.federated import Model, Plan, SequentialEngine, Workshop
+from fedgrain.engines import Model, SequentialEngine, Workshop
+from fedgrain.federated import Plan
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
+from fedgrain.runs.run import one_thread
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"

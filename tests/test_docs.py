@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgrain.experiment.presets import preset
+from fedgrain.studies.presets import preset
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE = DOCS.parent / "src"
@@ -36,7 +36,7 @@ def test_study_example_runs(tmp_path, monkeypatch):
     page = DOCS / "studies.md"
     one = {"methods": ("fedbdft/paper",), "alphas": (0.9,), "seeds": (47,)}
     small = replace(preset("demo"), **one, settings={"rounds": 1, "cycles": 0})
-    monkeypatch.setattr("fedgrain.experiment.presets.preset", {"demo": small}.__getitem__)
+    monkeypatch.setattr("fedgrain.studies.presets.preset", {"demo": small}.__getitem__)
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.S)
     namespace: dict[str, object] = {"progress": Progress()}

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from fedgrain.cli import main
+from fedgrain.deployment.app import App, app_privacy
+from fedgrain.deployment.server_settings import site_names
 from fedgrain.errors import FedgrainError
-from fedgrain.experiment.config import read_config, setting_of
-from fedgrain.experiment.folder import RunFolder, read_json
-from fedgrain.experiment.run_study import StudyFolder
-from fedgrain.experiment.study import read_study
-from fedgrain.federated.flower.app_folder import App, app_privacy
-from fedgrain.federated.flower.operation import site_names
 from fedgrain.knowledge import knowledge_file
 from fedgrain.parsing import MAX_DEPTH, parse_json, parse_toml
+from fedgrain.runs.config import read_config, setting_of
+from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.studies.study import read_study
+from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.taxonomy import read_json as read_taxonomy
 
 DEEP = 100_000

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from fedgrain.cli import main
-from fedgrain.experiment.folder import RunFolder
-from fedgrain.experiment.results import collect
-from fedgrain.experiment.run_study import StudyFolder
-from fedgrain.experiment.study import Study, plan_runs, read_study
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.studies.collect import collect
+from fedgrain.studies.study import Study, plan_runs, read_study
+from fedgrain.studies.study_folder import StudyFolder
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"

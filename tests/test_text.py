@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from fedgrain.cli import main
-from fedgrain.experiment.config import Config
-from fedgrain.experiment.run import run
+from fedgrain.runs.config import Config
+from fedgrain.runs.run import run
 from fedgrain.text import one_line
 
 HOSTILE = "\x1b[2J\nfedgrain: all is well\r\x07\x9b\u202e\u2028\udcff"

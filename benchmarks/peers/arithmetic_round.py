@@ -17,7 +17,8 @@ import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arit
 import torch
 
 from fedgrain.arithmetic import in_use
-from fedgrain.federated import Model, Plan, SequentialEngine, Workshop
+from fedgrain.engines import Model, SequentialEngine, Workshop
+from fedgrain.federated import Plan
 from fedgrain.federated.fedavg import FedAvg
 from peers.peer_side import Answers
 from peers.work import LOCAL, SEED, EvaluationOff, federation_of, random_images

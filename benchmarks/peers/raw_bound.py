@@ -24,8 +24,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedgrain.federated import LocalSettings, Task, Workshop
-from fedgrain.federated.memory import keep_freed_memory
+from fedgrain.engines import Workshop
+from fedgrain.engines.allocator import keep_freed_memory
+from fedgrain.federated import LocalSettings, Task
 from fedgrain.randomness import numpy_generator, torch_generator_from
 
 Key = tuple[int, int | None]  # client, branch

@@ -15,6 +15,9 @@ import numpy as np
 from fedgrain.data import LabelledImages, load_dataset, partition_iid, split_validation
 from fedgrain.data.cifar100 import LAYOUT, NORMALISATION
 from fedgrain.data.places import find_source
+from fedgrain.engines import Model, Workshop
+from fedgrain.engines.processes import LocalEngine
+from fedgrain.engines.shared_images import shared
 from fedgrain.federated import (
     Client,
     Engine,
@@ -22,15 +25,11 @@ from fedgrain.federated import (
     ImageSource,
     LabelledPart,
     LocalSettings,
-    Model,
     Plan,
     Task,
     Update,
-    Workshop,
 )
 from fedgrain.federated.averaging import State
-from fedgrain.federated.local_engine import LocalEngine
-from fedgrain.federated.sharing import shared
 from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN, coarsen
 from fedgrain.taxonomy.classes import dataset_taxonomy
 

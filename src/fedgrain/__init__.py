@@ -6,26 +6,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from fedgrain import arithmetic
+from fedgrain.version import __version__
 
 if TYPE_CHECKING:
-    from fedgrain.experiment.config import Config
-    from fedgrain.experiment.result import Result
-    from fedgrain.experiment.run import Callback, resume, run
-    from fedgrain.experiment.trained import TrainedModel, load
+    from fedgrain.runs.config import Config
+    from fedgrain.runs.result import Result
+    from fedgrain.runs.run import Callback, resume, run
+    from fedgrain.runs.trained_model import TrainedModel, load
 
 arithmetic.settle()  # before torch or numpy is loaded: they read their variables only once
 
-__version__ = "0.1.0"
 __all__ = ["Callback", "Config", "Result", "TrainedModel", "__version__", "load", "resume", "run"]
 
 _HOME = {
-    "Callback": "fedgrain.experiment.run",
-    "Config": "fedgrain.experiment.config",
-    "Result": "fedgrain.experiment.result",
-    "TrainedModel": "fedgrain.experiment.trained",
-    "load": "fedgrain.experiment.trained",
-    "resume": "fedgrain.experiment.run",
-    "run": "fedgrain.experiment.run",
+    "Callback": "fedgrain.runs.run",
+    "Config": "fedgrain.runs.config",
+    "Result": "fedgrain.runs.result",
+    "TrainedModel": "fedgrain.runs.trained_model",
+    "load": "fedgrain.runs.trained_model",
+    "resume": "fedgrain.runs.run",
+    "run": "fedgrain.runs.run",
 }
 
 

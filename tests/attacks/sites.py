@@ -96,9 +96,10 @@ def engine_with(lie: Lie, registered: str) -> tuple[Any, Any]:
     from flwr.proto.node_pb2 import NodeInfo
     from flwr.supercore.task_identity import TaskIdentity
 
-    from fedgrain.federated import LocalSettings, Model, Plan, Workshop
-    from fedgrain.federated.flower.engine import FlowerEngine
-    from fedgrain.federated.flower.site import Site
+    from fedgrain.deployment.flower_engine import FlowerEngine
+    from fedgrain.deployment.site import Site
+    from fedgrain.engines import Model, Workshop
+    from fedgrain.federated import LocalSettings, Plan
     from flower_wire import Wire, at
     from small_federation import federation
 
@@ -130,7 +131,7 @@ def _digest(state: dict[str, torch.Tensor]) -> str:
 def believed_count() -> int:
     """Return how many samples the server believes a site whose fellows have about four."""
     try:
-        from fedgrain.federated.flower.limits import TIMES_MEDIAN
+        from fedgrain.deployment.limits import TIMES_MEDIAN
     except ImportError:
         return 400
     return 4 * TIMES_MEDIAN

@@ -126,8 +126,8 @@ class Quiet:
 def run_study(file: Path, folder: Path) -> int:
     """Run a study as the command does, but in one process; a refusal is told as it tells it."""
     from fedgrain.errors import FedgrainError
-    from fedgrain.experiment.run_study import run_study as work_off
-    from fedgrain.experiment.study import read_study
+    from fedgrain.studies.execute import run_study as work_off
+    from fedgrain.studies.study import read_study
 
     def work() -> None:
         outcome = work_off(read_study(file), folder, Inline(), Quiet())

@@ -19,8 +19,8 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgra
 
 from PIL import Image
 
-from fedgrain.federated.flower.app_folder import App
-from fedgrain.federated.flower.certificates import write_certificates, write_key_pair
+from fedgrain.deployment.app import App
+from fedgrain.deployment.certificates import write_certificates, write_key_pair
 
 TREE = "parent,child\nr,a\nr,b\nr,c\na,a1\na,a2\na,a3\nb,b1\nb,b2\n"
 Run = Callable[..., Any]

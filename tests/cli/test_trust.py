@@ -17,12 +17,12 @@ from PIL import Image
 import fedgrain
 from fedgrain.cli import main
 from fedgrain.errors import RunError
-from fedgrain.experiment.config import Config
-from fedgrain.experiment.folder import read_json, write_json
-from fedgrain.experiment.operating import curve_of_run
-from fedgrain.experiment.study import read_study
 from fedgrain.plugins import OWN, named_code
 from fedgrain.report.html import write_report
+from fedgrain.runs.config import Config
+from fedgrain.runs.operating_curve import curve_of_run
+from fedgrain.runs.run_folder import read_json, write_json
+from fedgrain.studies.study import read_study
 
 PLAIN = {"dataset": "glyphs", "net": "cnn-32", "rounds": 1, "clients": 2, "alpha": 0.0}
 ASK = "add --trust-code"

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from fedgrain.errors import CodeError, DivergedError, FederationError
-from fedgrain.experiment.config import Config
-from fedgrain.experiment.folder import RunFolder
-from fedgrain.experiment.run import run
 from fedgrain.federated import LocalSettings, Plan, Update
 from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import Fault, Kind, diverged
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
+from fedgrain.runs.config import Config
+from fedgrain.runs.run import run
+from fedgrain.runs.run_folder import RunFolder
 from old_folders import without_checksums
 from small_federation import engine, federation
 

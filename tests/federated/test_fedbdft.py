@@ -9,8 +9,8 @@ import torch
 from fedgrain.errors import DivergedError, FederationError
 from fedgrain.federated import Client, EarlyStopping, LocalSettings, Plan
 from fedgrain.federated.averaging import State
-from fedgrain.federated.client import Update
 from fedgrain.federated.fedbdft import BranchesState, FedBDFT
+from fedgrain.federated.local_training import Update
 from fedgrain.heads import TOGETHER
 from small_federation import NODE, Recording, engine, federation, known
 

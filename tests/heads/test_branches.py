@@ -16,7 +16,7 @@ from fedgrain.heads import (
     decouple,
 )
 from fedgrain.nets import build_net
-from fedgrain.predict import node_log_probs, predict
+from fedgrain.scoring.rules import node_log_probs, predict
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.taxonomy.classes import DEFAULT_MAX_CHILDREN, dataset_taxonomy
 from fedgrain.taxonomy.coarsen import coarsen

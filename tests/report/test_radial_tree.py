@@ -6,7 +6,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from fedgrain.report import pictures, radial_tree
+from fedgrain.report import picture_files as pictures
+from fedgrain.report import radial_tree
 from fedgrain.report.drawn_part import CUT_LEAVES, drawn_part
 from fedgrain.report.html import write_tree_page
 from fedgrain.report.radial_layout import LONGEST_NAME, RadialLayout, overlaps, shortened

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from fedgrain import __version__
 from fedgrain.cli import (
     data,
     flower,
@@ -22,6 +21,7 @@ from fedgrain.cli import (
 )
 from fedgrain.errors import FedgrainError
 from fedgrain.text import one_line
+from fedgrain.version import __version__
 
 LONGEST = 5000  # characters of a message
 COMMANDS = (taxonomy, knowledge, data, run, predict, study, table, report, flower)

@@ -140,8 +140,8 @@ def check(args: argparse.Namespace) -> None:
     from fedgrain.errors import DeploymentError
 
     need_flower()
-    from fedgrain.federated.flower.app_folder import app_privacy
-    from fedgrain.federated.flower.check import STAYS, Server, check_server, check_site, leaving
+    from fedgrain.deployment.app import app_privacy
+    from fedgrain.membership.check import STAYS, Server, check_server, check_site, leaving
 
     if args.count_rounding < 1:
         raise DeploymentError(f"--count-rounding is {args.count_rounding}, but must be at least 1")
@@ -190,12 +190,12 @@ def _print_findings(findings: list[Any], counted: dict[str, Any]) -> None:
 def init(args: argparse.Namespace) -> None:
     """Write the folder and say what is next."""
     from fedgrain.errors import ConfigError
-    from fedgrain.experiment.config import Config, read_config
     from fedgrain.plugins import check_trust
+    from fedgrain.runs.config import Config, read_config
 
     need_flower()
-    from fedgrain.federated.flower.deployment import Deployment, write_deployment
-    from fedgrain.federated.flower.privacy import Privacy
+    from fedgrain.deployment.privacy import Privacy
+    from fedgrain.membership.init import Deployment, write_deployment
 
     given: dict[str, Any] = {"dataset": "folder"} if args.taxonomy is not None else {}
     config = Config(**given)

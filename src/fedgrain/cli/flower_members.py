@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from fedgrain.cli.arguments import add_json, need_flower, print_json
 
 if TYPE_CHECKING:
-    from fedgrain.federated.flower.join import Papers
-    from fedgrain.federated.flower.record import Record
+    from fedgrain.deployment.key_record import Record
+    from fedgrain.membership.join import Papers
 
 
 def add_to(parts: Any) -> None:
@@ -139,7 +139,7 @@ def add_join(parts: Any) -> None:
 
 def papers(args: argparse.Namespace) -> Papers:
     """Return the papers the arguments name."""
-    from fedgrain.federated.flower.join import Papers
+    from fedgrain.membership.join import Papers
 
     return Papers.beside(args.key, args.site_certificate, args.certificate, args.trusted)
 
@@ -147,7 +147,7 @@ def papers(args: argparse.Namespace) -> Papers:
 def join(args: argparse.Namespace) -> None:
     """Be a site until told to stop."""
     need_flower()
-    from fedgrain.federated.flower.join import join as start
+    from fedgrain.membership.join import join as start
 
     start(papers(args), args.server, args.node_config, args.port, args.max_retries)
 
@@ -155,7 +155,7 @@ def join(args: argparse.Namespace) -> None:
 def add(args: argparse.Namespace) -> None:
     """Give a name its key."""
     need_flower()
-    from fedgrain.federated.flower import members
+    from fedgrain.membership import members
 
     record = members.add(args.folder, args.site, args.key, replace_key=args.replace)
     _tell(args, record, f"{args.site} has its key; send it {args.folder / 'sites' / args.site}")
@@ -164,7 +164,7 @@ def add(args: argparse.Namespace) -> None:
 def remove(args: argparse.Namespace) -> None:
     """Take a name's key away."""
     need_flower()
-    from fedgrain.federated.flower import members
+    from fedgrain.membership import members
 
     record = members.remove(args.folder, args.site, forget=args.forget)
     _tell(args, record, f"{args.site} is out")
@@ -173,7 +173,7 @@ def remove(args: argparse.Namespace) -> None:
 def renew(args: argparse.Namespace) -> None:
     """Sign new certificates."""
     need_flower()
-    from fedgrain.federated.flower import members
+    from fedgrain.membership import members
 
     record = members.renew(args.folder, everything=args.everything)
     text = (
@@ -185,7 +185,7 @@ def renew(args: argparse.Namespace) -> None:
 def sign(args: argparse.Namespace) -> None:
     """Pack and sign the app."""
     need_flower()
-    from fedgrain.federated.flower import members
+    from fedgrain.membership import members
 
     _tell(args, members.sign(args.folder), "the app is signed as it is now")
 
@@ -193,7 +193,7 @@ def sign(args: argparse.Namespace) -> None:
 def apply(args: argparse.Namespace) -> None:
     """Make the running server follow the record."""
     need_flower()
-    from fedgrain.federated.flower import registry
+    from fedgrain.membership import apply as registry
 
     applied = registry.apply(args.folder)
     if args.json:

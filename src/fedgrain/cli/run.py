@@ -12,8 +12,8 @@ from typing import Any
 from fedgrain.catalogue import algorithm
 from fedgrain.cli.arguments import add_json, add_track, add_trust, print_json
 from fedgrain.errors import ConfigError
-from fedgrain.experiment.config import Config, read_config
 from fedgrain.plugins import check_trust
+from fedgrain.runs.config import Config, read_config
 from fedgrain.text import one_line
 
 LONGEST = 1000  # characters of a line about a client
@@ -80,7 +80,7 @@ def config_of(args: argparse.Namespace) -> Config:
     if args.config_file is None:
         return Config(**given)
     if (args.config_file.parent / "environment.json").exists():  # that of a run, as it began
-        from fedgrain.experiment.folder import RunFolder
+        from fedgrain.runs.run_folder import RunFolder
 
         RunFolder(args.config_file.parent).check_config()
     config = read_config(args.config_file, on_top=given)
@@ -100,9 +100,9 @@ def run(args: argparse.Namespace) -> None:
     """Run or resume, and print the result."""
     config = config_of(args).complete()
     folder = args.out or default_folder(config)
-    from fedgrain.experiment.folder import RunFolder
-    from fedgrain.experiment.run import run as run_experiment
-    from fedgrain.federated.memory import keep_freed_memory
+    from fedgrain.engines.allocator import keep_freed_memory
+    from fedgrain.runs.run import run as run_experiment
+    from fedgrain.runs.run_folder import RunFolder
 
     if args.debug:
         import logging
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> None:
     progress = progress_bar(config)
     callbacks = [progress]
     if args.track:
-        from fedgrain.experiment.tracking import Tracking
+        from fedgrain.runs.tracking import Tracking
 
         tracking = Tracking(args.track)
         tracking.prepare()
@@ -161,7 +161,7 @@ def progress_bar(config: Config) -> Any:
     """Return a callback that shows rounds, validation HF and the time left on standard error."""
     from tqdm import tqdm
 
-    from fedgrain.experiment.run import Callback
+    from fedgrain.runs.run import Callback
 
     class Bar(Callback):
         def __init__(self) -> None:

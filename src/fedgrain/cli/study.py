@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from fedgrain.cli.arguments import add_json, add_track, add_trust, print_json
 
 if TYPE_CHECKING:
-    from fedgrain.experiment.results import Results
-    from fedgrain.experiment.study import Study
     from fedgrain.plugins import Trust
+    from fedgrain.studies.collect import Results
+    from fedgrain.studies.study import Study
 
 MOST_SEEDS = 10_000  # in one range
 
@@ -117,8 +117,8 @@ def study_of(args: argparse.Namespace) -> Study:
     """Return the study that is named, with the options on top."""
     from dataclasses import replace
 
-    from fedgrain.experiment.presets import preset
-    from fedgrain.experiment.study import read_study
+    from fedgrain.studies.presets import preset
+    from fedgrain.studies.study import read_study
 
     is_file = _is_file(args.study)
     study = read_study(args.study) if is_file else preset(args.study, args.datasets)
@@ -140,8 +140,8 @@ def study_of(args: argparse.Namespace) -> Study:
 def _check_code(study: Study, args: argparse.Namespace) -> None:
     """Refuse code that the file names and the user has neither typed nor trusted."""
     from fedgrain.errors import StudyError
-    from fedgrain.experiment.methods import parse_method
     from fedgrain.plugins import check_trust
+    from fedgrain.studies.methods import parse_method
 
     methods = [parse_method(name) for name in args.methods or ()]
     typed = {*(args.datasets or ()), *(method.head for method in methods)}
@@ -154,7 +154,7 @@ def _check_code(study: Study, args: argparse.Namespace) -> None:
 
 def _settings(option: str, texts: list[str]) -> dict[str, Any]:
     from fedgrain.errors import ConfigError, StudyError
-    from fedgrain.experiment.config import setting_of
+    from fedgrain.runs.config import setting_of
 
     try:
         return dict(setting_of(text) for text in texts)
@@ -173,8 +173,8 @@ def run(args: argparse.Namespace) -> None:
         prefer_portable()
     from fedgrain.cores import available_cores
     from fedgrain.errors import StudyError
-    from fedgrain.experiment.run_study import run_study
-    from fedgrain.experiment.workers import dask_workers, local_workers
+    from fedgrain.studies.execute import run_study
+    from fedgrain.studies.executors import dask_workers, local_workers
 
     study = study_of(args)
     folder = args.out or Path("studies") / study.name
@@ -186,7 +186,7 @@ def run(args: argparse.Namespace) -> None:
         raise StudyError(f"--jobs is {jobs}, but at least one run must go at a time")
     tracking = None
     if args.track:
-        from fedgrain.experiment.tracking import Tracking
+        from fedgrain.runs.tracking import Tracking
 
         tracking = Tracking(args.track, study.name)
         tracking.prepare()
@@ -227,7 +227,7 @@ def _again(args: argparse.Namespace, folder: Path, study: Study) -> str:
 
 
 def _list(study: Study, only: list[str], as_json: bool) -> None:
-    from fedgrain.experiment.study import plan_runs, selected
+    from fedgrain.studies.study import plan_runs, selected
 
     names = [planned.name for planned in selected(plan_runs(study, {}), only)]
     if as_json:
@@ -240,11 +240,11 @@ def _report(folder: Path, as_json: bool, trust: Trust) -> None:
     """Write and print what the finished runs give."""
     import json
 
-    from fedgrain.experiment.results import collect
-    from fedgrain.experiment.summary import sentence
-    from fedgrain.experiment.table_formats import format_tables
-    from fedgrain.experiment.tables import score_tables
     from fedgrain.files import write_text
+    from fedgrain.studies.collect import collect
+    from fedgrain.studies.headline import sentence
+    from fedgrain.studies.table_formats import format_tables
+    from fedgrain.studies.tables import score_tables
 
     results = collect(folder)
     tables = score_tables(results)
@@ -277,7 +277,7 @@ def draw(folder: Path, results: Results, trust: Trust) -> list[Path]:
     It is left out without the images at hand.
     """
     from fedgrain.errors import FedgrainError
-    from fedgrain.report.figures import draw_operating_curves, draw_study
+    from fedgrain.report.study_figures import draw_operating_curves, draw_study
 
     pictures = draw_study(folder, results)
     if results.missing:

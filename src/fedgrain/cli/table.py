@@ -49,9 +49,9 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the tables."""
-    from fedgrain.experiment.results import collect
-    from fedgrain.experiment.table_formats import format_tables
-    from fedgrain.experiment.tables import gains_tables, hierarchy_table, score_tables
+    from fedgrain.studies.collect import collect
+    from fedgrain.studies.table_formats import format_tables
+    from fedgrain.studies.tables import gains_tables, hierarchy_table, score_tables
 
     results = collect(args.folder)
     tables = score_tables(results, paper=args.paper, paired=args.paired)

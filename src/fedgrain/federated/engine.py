@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 
 from fedgrain.federated.averaging import RunningAverage, State
-from fedgrain.federated.client import Update
 from fedgrain.federated.faults import LOG, Fault, Kind
-from fedgrain.federated.workshop import Workshop
+from fedgrain.federated.local_training import Update
 
 ABSURD = 1e3  # how many times its own norm a model cannot sensibly move in one round
 
@@ -69,47 +68,6 @@ class Engine(Protocol):
 
     def validate_branches(self, weights: Mapping[int, State]) -> float | None:
         """Return the validation HF of the decoupled model; None if there is nothing to judge by."""
-
-
-class SequentialEngine:
-    """All clients in this process, in order."""
-
-    def __init__(self, workshop: Workshop) -> None:
-        self.workshop = workshop
-        self.retries: list[dict[str, str]] = []
-        self.client_names = [client.name for client in workshop.federation.clients]
-        self.parameters = workshop.parameters
-        self.branch_name = workshop.federation.taxonomy.ids.__getitem__
-        self.samples = workshop.samples
-        self.children_with_data = workshop.children_with_data
-        self.new_average = RunningAverage
-        self.decouple = workshop.decoupled
-
-    def validate(self, weights: State) -> float:
-        """Return the validation HF of the whole model."""
-        return self.workshop.validate(weights)
-
-    def validate_branches(self, weights: Mapping[int, State]) -> float:
-        """Return the validation HF of the decoupled model."""
-        return self.workshop.validate_branches(weights)
-
-    def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
-        """Validate one branch after the other."""
-        return {e: self.workshop.validate_branch(e, state) for e, state in weights.items()}
-
-    def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
-        """Train one task after the other; a client that fails loses its own update alone."""
-        for task in tasks:
-            yield task, outcome_of(self.workshop, task)
-
-
-def outcome_of(workshop: Workshop, task: Task) -> Update | Fault:
-    """Train one task; whatever goes wrong at a client, in its data or a user's net, is a fault."""
-    try:
-        update = workshop.train(task.round, task.client, task.weights, task.branch, task.correction)
-    except Exception as error:
-        return Fault.of(error)
-    return checked(task, update)
 
 
 def checked(task: Task, update: Update) -> Update | Fault:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedgrain.federated.averaging import ServerSettings
-from fedgrain.federated.client import LocalSettings
 from fedgrain.federated.early_stopping import EarlyStopping
+from fedgrain.federated.local_training import LocalSettings
 from fedgrain.randomness import numpy_generator
 
 

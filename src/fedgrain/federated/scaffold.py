@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from fedgrain.errors import ConfigError, FederationError
 from fedgrain.federated.algorithm import Encoded, FederatedAlgorithm, FinalModel, encoded
 from fedgrain.federated.averaging import State
-from fedgrain.federated.client import Update
 from fedgrain.federated.engine import Engine, Task, gather
 from fedgrain.federated.faults import Fault
 from fedgrain.federated.fedavg import FedAvg, FedAvgState
+from fedgrain.federated.local_training import Update
 from fedgrain.federated.plan import Plan, Report
 
 Outcome = tuple[Task, Update | Fault]

@@ -16,13 +16,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from fedgrain import __version__
 from fedgrain.errors import ReportError
 from fedgrain.files import write_text
 from fedgrain.plugins import Trust
+from fedgrain.report.interactive_plots import tree_trace
 from fedgrain.report.page import Page
-from fedgrain.report.plots import tree_trace
 from fedgrain.taxonomy import Taxonomy
+from fedgrain.version import __version__
 
 NAME = "report.html"
 

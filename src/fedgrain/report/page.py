@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedgrain.errors import FedgrainError, ReportError
-from fedgrain.experiment.config import Config
-from fedgrain.experiment.folder import RunFolder, read_json
-from fedgrain.experiment.prepare import load_images
-from fedgrain.experiment.trained import load
 from fedgrain.plugins import Trust, check_trust
-from fedgrain.report.inspection import Inspection, Sites, inspect, sites_of, worst
-from fedgrain.report.plots import Figure, curves, knowledge_map, sunburst, thinned
-from fedgrain.report.sheets import Entry, Sheet, percent, setting, sheet
+from fedgrain.report.interactive_plots import Figure, curves, knowledge_map, sunburst, thinned
+from fedgrain.report.model_inspection import Inspection, Sites, inspect, sites_of, worst
+from fedgrain.report.page_tables import Entry, Sheet, percent, setting, sheet
+from fedgrain.runs.config import Config
+from fedgrain.runs.prepare import load_images
+from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.trained_model import load
 from fedgrain.taxonomy import Taxonomy
 
 MOST_ROWS = 40  # of the table beside a training curve

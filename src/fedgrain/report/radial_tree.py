@@ -15,7 +15,7 @@ from matplotlib.path import Path as Curve
 from numpy.typing import NDArray
 
 from fedgrain.report.drawn_part import drawn_part
-from fedgrain.report.pictures import POINTS_PER_INCH, new_figure, write_picture
+from fedgrain.report.picture_files import POINTS_PER_INCH, new_figure, write_picture
 from fedgrain.report.radial_layout import RadialLayout, on_paper
 from fedgrain.taxonomy.tree import Taxonomy
 

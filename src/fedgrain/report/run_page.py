@@ -10,12 +10,9 @@ from typing import Any
 
 from fedgrain.catalogue import rounds_axis
 from fedgrain.errors import RunError
-from fedgrain.experiment.config import Config
-from fedgrain.experiment.folder import RunFolder
-from fedgrain.experiment.methods import method_name
 from fedgrain.files import read_text
 from fedgrain.plugins import Trust
-from fedgrain.report.inspection import Inspection, worst
+from fedgrain.report.model_inspection import Inspection, worst
 from fedgrain.report.page import (
     Block,
     Page,
@@ -24,7 +21,10 @@ from fedgrain.report.page import (
     look_closely,
     settings_sheet,
 )
-from fedgrain.report.sheets import Sheet, percent, sheet
+from fedgrain.report.page_tables import Sheet, percent, sheet
+from fedgrain.runs.config import Config
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.studies.methods import method_name
 
 
 def run_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:

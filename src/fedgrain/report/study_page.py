@@ -11,16 +11,9 @@ from statistics import fmean
 from typing import Any
 
 from fedgrain.catalogue import rounds_axis
-from fedgrain.experiment.config import Config
-from fedgrain.experiment.folder import RunFolder, read_json
-from fedgrain.experiment.methods import is_bound, method_name
-from fedgrain.experiment.results import Results, collect
-from fedgrain.experiment.run_study import Rates, StudyFolder
-from fedgrain.experiment.study import PlannedRun, cell_runs, plan_runs
-from fedgrain.experiment.summary import sentence
-from fedgrain.experiment.tables import score_tables
 from fedgrain.files import read_text
 from fedgrain.plugins import Trust
+from fedgrain.report.interactive_plots import over_alpha
 from fedgrain.report.page import (
     Block,
     Look,
@@ -31,9 +24,16 @@ from fedgrain.report.page import (
     look_closely,
     settings_sheet,
 )
-from fedgrain.report.plots import over_alpha
+from fedgrain.report.page_tables import Sheet, setting, sheet, sheet_of
 from fedgrain.report.run_page import knowledge_block
-from fedgrain.report.sheets import Sheet, setting, sheet, sheet_of
+from fedgrain.runs.config import Config
+from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.studies.collect import Results, collect
+from fedgrain.studies.headline import sentence
+from fedgrain.studies.methods import is_bound, method_name
+from fedgrain.studies.study import PlannedRun, cell_runs, plan_runs
+from fedgrain.studies.study_folder import Rates, StudyFolder
+from fedgrain.studies.tables import score_tables
 
 
 def study_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:

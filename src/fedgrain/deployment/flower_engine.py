@@ -1,0 +1,307 @@
+"""The engine whose clients are sites on other machines, reached through Flower's grid.
+
+A site gets one message for all it has to do in a round or cycle. Its name, not Flower's node id,
+says which client it is: a site that comes back, under whatever id, is the same client again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from fedgrain.deployment.bounded_replies import pull
+from fedgrain.deployment.key_record import Roster
+from fedgrain.deployment.ledger import ServerLedger
+from fedgrain.deployment.limits import Bounded, bounded_scores, count_limit, without_outliers
+from fedgrain.deployment.replies import (
+    fault_of,
+    outcome_of,
+    refused,
+    releases_of,
+    score_of,
+)
+from fedgrain.deployment.traffic import Traffic
+from fedgrain.deployment.wire import (
+    Counts,
+    Models,
+    by_branch,
+    counts_of,
+    key_of,
+    pack,
+)
+from fedgrain.engines.workshop import Workshop
+from fedgrain.errors import FederationError, FedgrainError
+from fedgrain.federated.averaging import RunningAverage, State, weighted_mean
+from fedgrain.federated.engine import Task
+from fedgrain.federated.faults import Fault, Kind
+from fedgrain.federated.local_training import Update
+from fedgrain.text import one_line
+
+POLL_SECONDS = 0.2
+
+
+class FlowerEngine:
+    """Trains at the sites; validates there too, unless the server's workshop has data."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        workshop: Workshop,
+        sites: Sequence[str],
+        *,
+        validate_at_sites: bool,
+        time_limit: float | None = None,
+        new_average: Callable[[], RunningAverage] = RunningAverage,
+        ledger: ServerLedger | None = None,
+        most_samples: int | None = None,
+        roster: Roster | None = None,
+    ) -> None:
+        self.grid, self.workshop, self.client_names = grid, workshop, list(sites)
+        self.parameters = workshop.parameters
+        self.decouple = workshop.decoupled
+        self.branch_name = workshop.federation.taxonomy.ids.__getitem__
+        self.new_average = new_average
+        self.traffic = Traffic()
+        self.retries: list[dict[str, str]] = []  # a site that fails is asked again next round
+        self.bounded: set[Bounded] = set()  # claims that were not believed
+        self._most_samples = most_samples
+        self._at_sites, self._time_limit = validate_at_sites, time_limit
+        self._ledger = ledger  # there if sites noise what they send, and withhold the rest
+        self._roster = roster or Roster(None)
+        self._nodes: dict[int, int] = {}  # client -> its node
+        self._asked: set[tuple[int, str]] = set()  # node ids, with when they connected
+        self._late: dict[int, float] = {}  # nodes that did not answer; until when they seem alive
+        self._counts: dict[int, Counts] = {}  # client -> what it told
+
+    # who is there
+
+    def refresh(self) -> list[str]:
+        """Find who is connected and ask who is new for its counts; return what is to be told."""
+        infos, said = self._roster.admit({info.node_id: info for info in self.grid.get_nodes()})
+        self._nodes = {client: node for client, node in self._nodes.items() if node in infos}
+        keys = {(node, info.last_activated_at) for node, info in infos.items()}
+        new = {node for node, _ in keys - self._asked}
+        alive = {
+            n for n, until in self._late.items() if n in infos and infos[n].online_until > until
+        }
+        self._asked |= keys
+        for node in new | alive:
+            self._late.pop(node, None)
+        answers = self._ask({node: RecordDict() for node in sorted(new | alive)}, "query")
+        for node, answer in answers.items():
+            try:
+                if isinstance(answer, Fault):
+                    raise FederationError(answer.reason)
+                said.append(self._welcome(node, infos[node].name, counts_of(answer.content)))
+            except FedgrainError as error:
+                name = one_line(infos[node].name or f"node {node}")
+                said.append(f"{name} does not take part: {error}")
+        for client in self._counts:
+            self.samples(client)  # which notes what is too much
+        return said
+
+    def _welcome(self, node: int, registered: str, counts: Counts) -> str:
+        """Remember a site; one that is not expected, or registered by another name, stays out."""
+        if counts.site not in self.client_names:
+            raise FederationError(f"it calls itself {counts.site!r}, which is no site of this app")
+        if registered and registered != counts.site:
+            name = one_line(registered)
+            raise FederationError(f"its key is registered for {name!r}, not {counts.site!r}")
+        taxonomy = self.workshop.federation.taxonomy
+        wanted = {int(e): len(taxonomy.children(e)) for e in taxonomy.internal}
+        if {e: len(marks) for e, marks in counts.children.items()} != wanted:
+            raise FederationError("its counts are of another taxonomy; give it this app's")
+        client = self.client_names.index(counts.site)
+        self._nodes[client], self._counts[client] = node, counts
+        if self._ledger is not None:
+            return f"{counts.site} is connected; its counts stay with it"
+        return f"{counts.site} is connected with {counts.whole} samples"
+
+    def missing(self) -> list[str]:
+        """Return the sites that are not connected."""
+        return [name for number, name in enumerate(self.client_names) if number not in self._nodes]
+
+    def samples(self, client: int, branch: int | None = None) -> int:
+        """Return how many samples a site is believed, of the whole or of a branch.
+
+        It is what the site told when it connected, 0 before it did. More than the operator, or the
+        other sites' median, allows is counted as that much, and noted.
+        """
+        claimed = self._claimed(client, branch)
+        others = [counts.whole for other, counts in self._counts.items() if other != client]
+        limit = count_limit(others, self._most_samples)
+        if limit is None or claimed <= limit:
+            return claimed
+        what = "samples" if branch is None else f"samples of branch {self.branch_name(branch)}"
+        self.bounded.add(Bounded(self.client_names[client], what, claimed, int(limit)))
+        return int(limit)
+
+    def _claimed(self, client: int, branch: int | None) -> int:
+        counts = self._counts.get(client)
+        if counts is None:
+            return 0
+        return counts.whole if branch is None else counts.branches[branch]
+
+    def children_with_data(self, branch: int) -> int:
+        """Return how many children of a branch have data at any site."""
+        marks = [counts.children[branch] for counts in self._counts.values()]
+        return sum(any(column) for column in zip(*marks, strict=True))
+
+    # training
+
+    def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
+        """Send every site all its tasks in one message; outcomes come in the order of the tasks."""
+        work: dict[int, dict[int | None, State]] = {}
+        for task in tasks:
+            work.setdefault(task.client, {})[task.branch] = task.weights
+        number = tasks[0].round if tasks else 0
+        corrections = {task.client: task.correction for task in tasks if task.correction}
+        answers = self._ask_to_train(work, number, corrections)
+        outcomes = [(task, self._outcome(task, answers[task.client])) for task in tasks]
+        yield from without_outliers(outcomes, self._steps)
+
+    def _outcome(self, task: Task, answer: Message | Fault) -> Update | Fault:
+        """Read an update; it weighs as many samples as the site is believed."""
+        outcome = outcome_of(task, answer, self._claimed(task.client, task.branch))
+        if isinstance(outcome, Fault):
+            return outcome
+        return replace(outcome, samples=self.samples(task.client, task.branch))
+
+    def _steps(self, task: Task) -> int:
+        """Return how many steps an epoch of a task has, by the samples its site is believed."""
+        plan = self.workshop.plan
+        batch = (plan.local if task.branch is None else plan.branch).batch
+        return -(-self.samples(task.client, task.branch) // batch)
+
+    def _ask_to_train(
+        self, work: Mapping[int, Models], number: int, corrections: Mapping[int, State]
+    ) -> dict[int, Message | Fault]:
+        """Send the work; where sites noise their updates, every release is written down first."""
+        if self._ledger is None:
+            return self._ask_sites(work, "train", corrections, round=number)
+        names, ledger = self.client_names, self._ledger
+        ledger.add(number, [names[client] for client in work if client in self._nodes])
+        answers = self._ask_sites(work, "train", corrections, round=number, run=ledger.run)
+        for client, answer in answers.items():
+            if isinstance(answer, Message):
+                ledger.agree(number, names[client], releases_of(answer.content))
+        return answers
+
+    # validation
+
+    def validate(self, weights: State) -> float | None:
+        """Return the validation HF of the whole model; None if those with data withhold it."""
+        if not self._at_sites:
+            return self.workshop.validate(weights)
+        return self._mean_hf({None: weights})
+
+    def validate_branches(self, weights: Mapping[int, State]) -> float | None:
+        """Return the validation HF of the decoupled model; None if it is withheld."""
+        if not self._at_sites:
+            return self.workshop.validate_branches(weights)
+        return self._mean_hf(by_branch(weights))
+
+    def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
+        """Return each branch's accuracy over the validation samples below it, None without any."""
+        if not self._at_sites:
+            return {e: self.workshop.validate_branch(e, state) for e, state in weights.items()}
+        withheld = self._ledger is not None or not weights
+        told = [] if withheld else self._scores(by_branch(weights), "accuracies")
+        return {
+            e: weighted_mean([scores.get(key_of(e), (0.0, 0.0)) for scores in told])
+            for e in weights
+        }
+
+    def _mean_hf(self, models: Models) -> float | None:
+        """Mean over everyone's validation samples (method, section 10)."""
+        if self._ledger is not None:
+            return None
+        mean = weighted_mean(
+            [scores["hf"] for scores in self._scores(models, "hf") if "hf" in scores]
+        )
+        if mean is None:
+            raise FederationError(
+                "no site answered with a validation score; early stopping needs validation images "
+                "at the sites or at the server"
+            )
+        return mean
+
+    def _scores(self, models: Models, what: str) -> list[dict[str, tuple[float, float]]]:
+        """Ask every connected site; return (mean, samples) by name from those that answered."""
+        work = dict.fromkeys(sorted(self._nodes), models)
+        wanted = ["hf"] if what == "hf" else [key_of(branch) for branch in models]
+        found = {}
+        for client, answer in self._ask_sites(work, "evaluate", what=what).items():
+            if isinstance(answer, Message):
+                scores: Mapping[str, Any] = answer.content.metric_records.get("scores", {})
+                pairs = {key: score_of(scores[key]) for key in wanted if key in scores}
+                found[client] = {key: pair for key, pair in pairs.items() if pair is not None}
+        believed, notes = bounded_scores(found, self._most_samples, self.client_names)
+        self.bounded.update(notes)
+        return believed
+
+    # messages
+
+    def _ask_sites(
+        self,
+        work: Mapping[int, Models],
+        kind: str,
+        corrections: Mapping[int, State] | None = None,
+        **about: int | str,
+    ) -> dict[int, Message | Fault]:
+        """Send each site its models; a site that is not connected has failed already."""
+        there = {client: self._nodes[client] for client in work if client in self._nodes}
+        contents = {
+            node: pack(work[client], (corrections or {}).get(client), client=client, **about)
+            for client, node in there.items()
+        }
+        answers = self._ask(contents, kind)
+        gone = Fault("it is not connected", Kind.GONE)
+        return {client: answers[there[client]] if client in there else gone for client in work}
+
+    def _ask(self, contents: Mapping[int, RecordDict], kind: str) -> dict[int, Message | Fault]:
+        """Send messages and wait for the answers, no longer than the time limit."""
+        began, limit = time.monotonic(), self._time_limit
+        nodes = list(contents)
+        messages = [Message(contents[node], node, kind, ttl=limit) for node in nodes]
+        ids = list(self.grid.push_messages(messages)) if messages else []
+        waiting = {sent: node for sent, node in zip(ids, nodes, strict=True) if sent}
+        missing = Fault("it is not connected", Kind.GONE)
+        answers: dict[int, Message | Fault] = dict.fromkeys(nodes, missing)
+        late = Fault(f"it did not answer within {limit or 0:g} seconds", Kind.TIME_OUT)
+        answers.update(dict.fromkeys(waiting.values(), late))
+        gone: list[int] = []
+        in_time = True
+        while waiting and in_time:
+            in_time = limit is None or time.monotonic() < began + limit  # what has come counts
+            sent = {number: contents[node] for number, node in waiting.items()}
+            for number, reply in pull(self.grid, sent):
+                node = waiting.pop(number)
+                answer = answers[node] = _checked(reply, contents[node], kind)
+                if isinstance(answer, Fault) and answer.kind == Kind.GONE:
+                    gone.append(node)
+            if waiting and in_time:
+                time.sleep(POLL_SECONDS)
+        replies = [answer.content for answer in answers.values() if isinstance(answer, Message)]
+        self.traffic.add(list(contents.values()), replies, time.monotonic() - began)
+        if waiting or gone:
+            self._leave_out([*waiting.values(), *gone])
+        return answers
+
+    def _leave_out(self, nodes: Collection[int]) -> None:
+        """Send nothing more to nodes that did not answer, until they show a new sign of life."""
+        infos = {info.node_id: info for info in self.grid.get_nodes()}
+        self._late |= {node: infos[node].online_until for node in nodes if node in infos}
+        self._nodes = {client: node for client, node in self._nodes.items() if node not in nodes}
+
+
+def _checked(reply: Message | Fault, sent: RecordDict, kind: str) -> Message | Fault:
+    """Let a reply pass that can be read; a site that failed, or sent something else, is a fault."""
+    if isinstance(reply, Fault):
+        return reply
+    return fault_of(reply) or refused(reply.content, sent, kind) or reply

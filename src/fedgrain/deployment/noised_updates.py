@@ -1,0 +1,118 @@
+"""A site's release: its update clipped and noised by Flower's own mod, and written down.
+
+All models of a message are one vector, clipped and noised together: a message is one release.
+Flower's mod draws from numpy's global generator. It gets one keyed by the operating system for the
+time: noise that could be derived from the run's seed, which the server knows, would hide nothing.
+So here, and only here, the same seed does not give the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.clientapp.mod import LocalDpMod
+from numpy.typing import NDArray
+
+from fedgrain.deployment.ledger import SiteLedger
+from fedgrain.deployment.privacy import Privacy
+from fedgrain.deployment.wire import Models
+from fedgrain.errors import DeploymentError
+from fedgrain.federated.averaging import State
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Release:
+    """How a site sends updates, and where it writes down that it did."""
+
+    privacy: Privacy
+    ledger: SiteLedger
+
+    def made(
+        self, models: Models, trained: Models, run: str, round_number: int
+    ) -> tuple[dict[int | None, State], int]:
+        """Return noised states, and how many releases the run has had with this one."""
+        update = np.concatenate([_way(models[branch], trained[branch]) for branch in models])
+        noised = released(update, self.privacy)
+        number = self.ledger.add(run, round_number, self.privacy)
+        found, start = {}, 0
+        for branch, state in models.items():
+            found[branch], start = _moved(state, noised, start)
+        return found, number
+
+
+def released(update: Vector, privacy: Privacy) -> Vector:
+    """Clip an update to the norm ``clip`` and noise it, by Flower's ``LocalDpMod``.
+
+    An update that is not finite is none: it must not show, not even as a failure. In float64 and
+    from an origin of zeros the norm holds to the last digits, whatever the size of the weights.
+    """
+    if not np.isfinite(update).all():
+        update = np.zeros_like(update)
+    if not update.any():
+        update = np.full_like(update, 1e-100)  # the mod divides by the norm
+    mod = LocalDpMod(
+        clipping_norm=privacy.clip,
+        sensitivity=privacy.noise_multiplier * privacy.clip,
+        epsilon=math.sqrt(
+            2 * math.log(1.25 / privacy.delta)
+        ),  # makes the sensitivity its deviation
+        delta=privacy.delta,
+    )
+    context: Any = None  # the mod only hands it on
+    with unpredictable():
+        answer = mod(_message(np.zeros_like(update)), context, lambda *_: _message(update))
+    if answer.has_error():
+        raise DeploymentError(f"Flower's LocalDpMod failed: {answer.error.reason}")
+    return np.asarray(answer.content.array_records["update"]["vector"].numpy(), np.float64)
+
+
+@contextmanager
+def unpredictable() -> Iterator[None]:
+    """Let numpy's global generator be one that nobody can know: its key is the system's."""
+    numpy_random: Any = np.random  # whose stubs lack these two
+    before = numpy_random.get_bit_generator()
+    numpy_random.set_bit_generator(np.random.Philox(key=secrets.randbits(128)))
+    try:
+        yield
+    finally:
+        numpy_random.set_bit_generator(before)
+
+
+def _message(vector: Vector) -> Message:
+    content = RecordDict({"update": ArrayRecord({"vector": Array(vector)})})
+    return Message(content, dst_node_id=1, message_type="train")
+
+
+def _floats(state: Mapping[str, torch.Tensor]) -> list[str]:
+    return [name for name, value in state.items() if value.is_floating_point()]
+
+
+def _way(start: State, end: State) -> Vector:
+    """Return how far all floats of a state moved, as one vector [weights]."""
+    ways = [(end[name].double() - start[name].double()).ravel() for name in _floats(start)]
+    return np.asarray(torch.cat(ways).numpy())
+
+
+def _moved(state: State, noised: Vector, start: int) -> tuple[State, int]:
+    """Return a state moved by its part of the vector, and where the next part begins.
+
+    Noise may make the running variance of a BatchNorm negative; none is.
+    """
+    found = dict(state)
+    for name in _floats(state):
+        value, end = state[name], start + state[name].numel()
+        way = torch.from_numpy(noised[start:end].reshape(tuple(value.shape)))
+        moved = (value.double() + way).to(value.dtype)
+        found[name] = moved.clamp_min(0) if name.endswith("running_var") else moved
+        start = end
+    return found, start

@@ -1,0 +1,102 @@
+"""What differential privacy costs: the epsilon of the updates a site has sent.
+
+A site adds Gaussian noise to its clipped update (:mod:`fedgrain.deployment.noised_updates`). The
+unit is a site's whole data: whatever it holds, its clipped update lies in a ball of radius
+``clip``, so any two data sets give updates at most ``2 clip`` apart. That is the sensitivity, and
+the noise's deviation of ``noise_multiplier * clip`` is half the noise multiplier times it. n
+releases with the same noise, each of which may depend on the earlier ones, are worth exactly one
+with a deviation smaller by sqrt(n) (Dong et al. 2022, Gaussian differential privacy). Nothing is
+gained from the sampling of clients: the server draws them, and knows whom it drew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from fedgrain.errors import DeploymentError
+
+DELTA = 1e-5
+UNIT = "all data of one site, replaced by any other (local differential privacy)"
+MECHANISM = "Gaussian noise on the clipped update of every message (Flower's LocalDpMod)"
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """How sites clip and noise what they send; the deviation is ``noise_multiplier * clip``."""
+
+    noise_multiplier: float
+    clip: float
+    delta: float = DELTA
+
+    def __post_init__(self) -> None:
+        for name in ("noise_multiplier", "clip"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise DeploymentError(f"dp {name} is {value:g}, but must be more than 0 and finite")
+        if not 0 < self.delta < 1:
+            raise DeploymentError(f"dp delta is {self.delta:g}, but must lie between 0 and 1")
+
+    @classmethod
+    def given(
+        cls, noise_multiplier: float | None, clip: float | None, delta: float | None
+    ) -> Privacy | None:
+        """Return what a user asked for: noise and a clip together, or neither."""
+        if noise_multiplier is None and clip is None:
+            if delta is not None:
+                raise DeploymentError("dp delta alone adds no noise; give a noise multiplier, too")
+            return None
+        if noise_multiplier is None or clip is None:
+            raise DeploymentError(
+                "differential privacy needs both, a noise multiplier and the norm to clip at"
+            )
+        return cls(noise_multiplier, clip, DELTA if delta is None else delta)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Privacy | None:
+        """Read the app's settings; without noise and clip there is no privacy to account for."""
+        noise, clip = (float(settings.get(key, 0)) for key in ("dp-noise-multiplier", "dp-clip"))
+        if not noise and not clip:
+            return None
+        return cls(noise, clip, float(settings.get("dp-delta", DELTA)))
+
+    def epsilon(self, releases: int) -> float:
+        """Return the epsilon, at ``delta``, of so many releases of one site."""
+        if not releases:
+            return 0.0
+        need_accounting()
+        from dp_accounting import get_epsilon_gaussian
+
+        ratio = self.noise_multiplier / 2  # of the noise to the sensitivity
+        try:
+            return float(get_epsilon_gaussian(ratio / math.sqrt(releases), self.delta))
+        except (RuntimeError, ArithmeticError):  # no root is found for next to no noise
+            raise DeploymentError(
+                f"dp noise multiplier {self.noise_multiplier:g} is too small for an epsilon to be "
+                "found; give a larger one"
+            ) from None
+
+    def report(self, releases: Mapping[str, int]) -> dict[str, Any]:
+        """Return what ``result.json`` tells: the cost of the site that sent most."""
+        most = max(releases.values(), default=0)
+        return {
+            "epsilon": self.epsilon(most),
+            **asdict(self),
+            "noise_to_sensitivity": self.noise_multiplier / 2,
+            "releases": most,
+            "releases_by_site": dict(releases),
+            "mechanism": MECHANISM,
+            "unit": UNIT,
+        }
+
+
+def need_accounting() -> None:
+    """Say how to install the extra where it is missing: no noise without its price."""
+    if find_spec("dp_accounting") is None:
+        raise DeploymentError(
+            "differential privacy needs its accounting; install it with: "
+            "pip install 'fedgrain[dp,flower]'"
+        )

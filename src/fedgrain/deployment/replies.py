@@ -1,0 +1,129 @@
+"""What the server reads out of a site's answer; what cannot be read costs that site alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flwr.app import Message, MetricRecord, RecordDict
+
+from fedgrain.deployment.wire import key_of, state_of, whole_number
+from fedgrain.errors import DeploymentError
+from fedgrain.federated.averaging import State
+from fedgrain.federated.engine import Task, checked
+from fedgrain.federated.faults import Fault, Kind
+from fedgrain.federated.local_training import Update
+from fedgrain.text import one_line
+
+MOST_RELEASES = 10**6  # nonsense beyond
+MOST_SECONDS = 1e7
+GONE = (3, 4, 5)  # Flower's codes: the message, its answer or the node is not there any more
+HEADER = 1024  # bytes by which an array may be longer than the one that was sent
+NAME = 60  # characters of a name that a site gives
+
+
+def fault_of(reply: Message) -> Fault | None:
+    """Return why a reply is not an answer; None if it is one."""
+    if not reply.has_error():
+        failed = reply.content.config_records.get("failed")
+        return None if failed is None else _told(failed.get("fault", "it failed"))
+    if reply.error.code in GONE:
+        return Fault("it has left", Kind.GONE)
+    return Fault(f"it failed (Flower's code {reply.error.code}; see its log)")
+
+
+def _told(text: object) -> Fault:
+    """Return the fault a site tells of itself: the name of an exception, if it is one."""
+    name = one_line(text)
+    return Fault(f"{name} (see its log)", exception=name if name.isidentifier() else "")
+
+
+def refused(content: RecordDict, sent: RecordDict, kind: str) -> Fault | None:
+    """Return why an answer is not even read: it holds what nobody asked for, or too much of it.
+
+    Only names and lengths are looked at; nothing is decoded.
+    """
+    models = sent.array_records if kind == "train" else {}
+    metrics = {"time", *{"train": ["releases"], "query": ["counts"]}.get(kind, ["scores"])}
+    metrics |= {f"{key} told" for key in models}
+    configs = {"failed", "about"} | set(models)
+    known = ((content.array_records, set(models)), (content.metric_records, metrics),
+             (content.config_records, configs))  # fmt: skip
+    for records, names in known:
+        for key in records.keys() - names:
+            return Fault(f"it sent {one_line(key, NAME)!r}, which nobody asked for", Kind.REFUSED)
+    for key, record in content.array_records.items():
+        for name, array in record.items():
+            if name not in models[key]:
+                return Fault("its update holds other weights than it was sent", Kind.MISFIT)
+            found, wanted = len(array.data), len(models[key][name].data)
+            if found > wanted + HEADER:
+                text = f"its {name} of {key} has {found} bytes, but {wanted} were sent"
+                return Fault(text, Kind.REFUSED)
+    return None
+
+
+def outcome_of(task: Task, answer: Message | Fault, told: int) -> Update | Fault:
+    """Read one task's update out of a site's answer; what cannot be read is a fault.
+
+    Its samples are to be those the site told when it connected: no update can weigh more later.
+    The arrays are taken out of the answer, so that they are not held twice.
+    """
+    if isinstance(answer, Fault):
+        return answer
+    key, content = key_of(task.branch), answer.content
+    try:
+        if key in content.config_records:
+            return _told(content.config_records[key]["fault"])
+        record = content.array_records[key]
+        del content[key]
+        state = state_of(record, task.weights)
+        update = _update(state, content.metric_records[f"{key} told"])
+    except DeploymentError as error:
+        return Fault(str(error), Kind.MISFIT)
+    except Exception as error:  # whatever a site sends, it costs its own update alone
+        name = type(error).__name__
+        return Fault(f"its answer cannot be read ({name})", Kind.UNREADABLE)
+    if update.samples != told:
+        text = (
+            f"its update is of {update.samples} samples, but it told {told}; "
+            "if its data has changed, start it again"
+        )
+        return Fault(text, Kind.REFUSED)
+    return checked(task, update)
+
+
+def seconds_of(reply: RecordDict) -> float | None:
+    """Return how long a site loaded and worked, if it tells."""
+    try:
+        told: Any = reply.metric_records["time"]["seconds"]
+        seconds = float(told)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return seconds if 0 <= seconds <= MOST_SECONDS else None
+
+
+def _update(state: State, told: MetricRecord) -> Update:
+    """Return an update with what was told of it; sites with privacy withhold loss and steps."""
+    if "samples" in told:
+        return Update(state, whole_number(told["samples"]), None, None)
+    values: Any = told["update"]
+    samples, loss, steps = values
+    return Update(state, whole_number(samples), float(loss), whole_number(steps))
+
+
+def releases_of(reply: RecordDict) -> int:
+    """Return how many noised updates a site has sent in this run, as it says; 0 if it does not."""
+    try:
+        return min(whole_number(reply.metric_records["releases"]["count"]), MOST_RELEASES)
+    except (KeyError, TypeError, ValueError):
+        return 0
+
+
+def score_of(values: Any) -> tuple[float, float] | None:
+    """Read (mean, samples); None if a site sent something that is no score."""
+    try:
+        mean, samples = values
+        mean, samples = float(mean), float(whole_number(samples))
+    except (TypeError, ValueError):
+        return None
+    return (mean, samples) if 0 <= mean <= 1 else None

@@ -1,0 +1,236 @@
+"""The server of a federation across machines: taxonomy and config, and a run folder.
+
+It runs the rounds of :mod:`fedgrain.runs.run` with the engine of the sites. Every round is in
+the run folder before the next begins: stopped, however it was, the next start goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.serverapp import Grid
+
+from fedgrain.data.images import LabelledImages
+from fedgrain.deployment.app import App
+from fedgrain.deployment.flower_engine import FlowerEngine
+from fedgrain.deployment.key_record import Roster
+from fedgrain.deployment.ledger import ServerLedger
+from fedgrain.deployment.limits import FEWEST
+from fedgrain.deployment.privacy import need_accounting
+from fedgrain.deployment.server_settings import Begun, Operation
+from fedgrain.deployment.strategies import average_by
+from fedgrain.deployment.traffic import Traffic
+from fedgrain.engines import Workshop
+from fedgrain.errors import DeploymentError, RunError
+from fedgrain.federated import Client, Federation, ImageSource, LabelledPart
+from fedgrain.federated.algorithm import build_algorithm
+from fedgrain.files import append_line, read_text
+from fedgrain.parsing import parse_json
+from fedgrain.runs.prepare import Prepared, coarse_taxonomy, model_of, plan_of, prepare
+from fedgrain.runs.run import Callback, disk_space, one_thread, train_and_test
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.text import one_line
+
+LOOK_SECONDS = 1.0
+LONGEST_LINE = 1000  # characters of a line of the log
+
+
+class Watch(Callback):
+    """Looks who is there before every round, and tells what happened after it."""
+
+    def __init__(self, engine: FlowerEngine, place: RunFolder) -> None:
+        self.engine, self.traffic = engine, place.path / "traffic.jsonl"
+        self.bounded = place.path / "bounded.jsonl"
+        self._told: set[tuple[str, str]] = set()
+
+    def on_round_start(self, stage: str, number: int) -> None:
+        """Let sites that came, or came back, take part."""
+        tell(self.engine.refresh())
+        self._tell_bounded(stage, number)
+        self.engine.traffic = Traffic()
+
+    def on_round_end(self, line: dict[str, Any]) -> None:
+        """Name every site whose update was lost, and why."""
+        score = line["validation_hf"]
+        found = "not validated" if score is None else f"validation HF {score:.4f}"
+        head = f"{line['stage']} {line['round']}: {found}"
+        faults = [
+            f"{line['stage']} {line['round']}: {fault['client']} is left out"
+            f"{' of branch ' + fault['branch'] if 'branch' in fault else ''}: {fault['fault']}"
+            for fault in line["faults"]
+        ]
+        tell([f"{head}, {line['seconds']:.1f} s", *faults])
+        self._tell_bounded(line["stage"], line["round"])
+        about = {"stage": line["stage"], "round": line["round"], "seconds": line["seconds"]}
+        append_line(self.traffic, json.dumps({**about, **asdict(self.engine.traffic)}))
+        self.engine.traffic = Traffic()
+
+    def _tell_bounded(self, stage: str, number: int) -> None:
+        """Name every claim that was not believed, once; the result names them again."""
+        for note in sorted(self.engine.bounded, key=str):
+            if (note.site, note.what) not in self._told:
+                self._told.add((note.site, note.what))
+                tell([f"{stage} {number}: {note}"])
+                line = {"stage": stage, "round": number, **asdict(note)}
+                append_line(self.bounded, json.dumps(line))
+
+
+def tell(lines: Sequence[str]) -> None:
+    """Print lines at once: Flower collects them into the run's log."""
+    for line in lines:
+        print(f"fedgrain: {one_line(line, LONGEST_LINE)}", flush=True)
+
+
+def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
+    """Run all rounds that are left, and write the result."""
+    app = App.read(package)
+    operation = Operation.of(settings)
+    place = RunFolder(operation.run_folder)
+    begun = Begun(place)
+    with place.locked(), one_thread():
+        place.check(app.config)
+        begun.check(operation)
+        if place.finished(app.config):
+            tell([f"the run in {place.path} is finished already"])
+            return
+        prepared = server_side(app, operation)
+        algorithm = build_algorithm(app.config.algorithm, prepared.plan)
+        workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+        ledger = ServerLedger(begun, operation) if operation.privacy else None
+        engine = FlowerEngine(
+            grid,
+            workshop,
+            operation.sites,
+            validate_at_sites=app.config.validation == "clients",
+            time_limit=app.config.client_time_limit,
+            new_average=average_by(operation.strategy, app.config, workshop.parameters),
+            ledger=ledger,
+            most_samples=operation.most_samples,
+            roster=Roster(operation.record),
+        )
+        if len(operation.sites) < FEWEST:
+            tell([f"fewer than {FEWEST} sites: their updates cannot be judged by each other"])
+        wait_for_sites(engine, operation.wait_seconds, app.config.min_clients)
+        with disk_space(place):
+            place.claim(app.config)
+        tell([f"the sites know this run as {begun.name(operation)}"] if ledger else [])
+
+        def about() -> dict[str, Any]:
+            return {
+                "sites": list(operation.sites),
+                "strategy": operation.strategy,
+                "bounded": bounded_claims(place),
+                "left_out": left_out(place),
+                **cost(operation, ledger),
+            }
+
+        watch = Watch(engine, place)
+        train_and_test(
+            app.config, prepared, algorithm, engine, workshop.initial, place, [watch], about
+        )
+        tell([f"finished: everything is in {place.path}"])
+
+
+def bounded_claims(place: RunFolder) -> list[dict[str, Any]]:
+    """Return every count that was not believed, with the first round it was in."""
+    path, found = place.path / "bounded.jsonl", dict[str, dict[str, Any]]()
+    for text in read_text(path).splitlines() if path.exists() else ():
+        note = parse_json(text, path, RunError)
+        found.setdefault(f"{note['site']}|{note['what']}", note)
+    return list(found.values())
+
+
+def left_out(place: RunFolder) -> dict[str, dict[str, int]]:
+    """Return how many updates of each site were lost, by the kind of fault."""
+    found: dict[str, dict[str, int]] = {}
+    for line in place.metrics_lines():
+        for fault in line["faults"]:
+            kinds, kind = found.setdefault(fault["client"], {}), fault.get("kind", "unknown")
+            kinds[kind] = kinds.get(kind, 0) + 1
+    return found
+
+
+def cost(operation: Operation, ledger: ServerLedger | None) -> dict[str, Any]:
+    """Return what the releases of the run cost the sites' privacy, if they were noised."""
+    if operation.privacy is None or ledger is None:
+        return {}
+    return {"privacy": operation.privacy.report(ledger.releases())}
+
+
+def server_side(app: App, operation: Operation) -> Prepared:
+    """Return what the server knows; where sites withhold their counts, one sample is enough."""
+    prepared = _server_side(app, operation.sites)
+    if operation.privacy is None:
+        return prepared
+    need_accounting()
+    return replace(prepared, plan=replace(prepared.plan, min_branch_samples=1))
+
+
+def _server_side(app: App, sites: Sequence[str]) -> Prepared:
+    """Of real sites the server knows the names; a benchmark it has in full."""
+    if app.config.dataset != "folder":
+        prepared = prepare(app.config)
+        clients = len(prepared.federation.clients)
+        if len(sites) != clients:
+            raise DeploymentError(
+                f"the app has {len(sites)} sites, but the config {clients} clients; "
+                "make the app again with as many sites"
+            )
+        return prepared
+    data = no_images(app)
+    taxonomy = coarse_taxonomy(app.config, data)
+    nothing = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
+    unknown = np.zeros((1, len(taxonomy)), np.bool_)
+    federation = Federation(
+        source=ImageSource(data.images, data.normalisation),
+        taxonomy=taxonomy,
+        full_taxonomy=data.taxonomy,
+        clients=tuple(Client(name, nothing, unknown) for name in sites),
+        validation=nothing,
+    )
+    test, config = np.empty(0, np.int64), app.config
+    return Prepared(
+        data, federation, model_of(config, data), plan_of(config), config.algorithm, test
+    )
+
+
+def no_images(app: App) -> LabelledImages:
+    """Return a data set without images: the taxonomy, and how large images are."""
+    return LabelledImages(
+        name="the sites' images",
+        images=np.empty((0, app.image_size, app.image_size, 3), np.uint8),
+        labels=np.empty(0, np.int32),
+        taxonomy=app.tree,
+        splits=np.empty(0, np.int8),
+        split_names=("train",),
+    )
+
+
+def wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None:
+    """Wait until all sites are connected; when the time is over, go on with those that are."""
+    until = time.monotonic() + seconds
+    told: list[str] = []
+    while True:
+        tell(engine.refresh())
+        missing = engine.missing()
+        if not missing:
+            return
+        if missing != told:
+            tell([f"waiting for {', '.join(missing)}"])
+            told = missing
+        if time.monotonic() >= until:
+            break
+        time.sleep(LOOK_SECONDS)
+    there = len(engine.client_names) - len(missing)
+    if there < at_least:
+        raise DeploymentError(
+            f"{there} sites are connected after {seconds:g} seconds, but min_clients is "
+            f"{at_least}; missing: {', '.join(missing)}"
+        )
+    tell([f"going on without {', '.join(missing)}; they may come later"])

@@ -1,0 +1,36 @@
+"""What the exchanges with the sites cost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from flwr.app import RecordDict
+
+from fedgrain.deployment.replies import seconds_of
+
+
+@dataclass
+class Traffic:
+    """What the exchanges of a round cost: messages and bytes of arrays, both ways, and time."""
+
+    messages: int = 0
+    bytes: int = 0
+    exchange_seconds: float = 0.0
+    site_seconds: float = 0.0  # of the slowest site of each exchange, as it says
+
+    def add(
+        self, sent: Collection[RecordDict], replies: Collection[RecordDict], seconds: float
+    ) -> None:
+        """Count one exchange."""
+        arrays = [
+            array
+            for content in (*sent, *replies)
+            for record in content.array_records.values()
+            for array in record.values()
+        ]
+        times = [seconds_of(reply) or 0.0 for reply in replies]
+        self.messages += len(sent) + len(replies)
+        self.bytes += sum(len(array.data) for array in arrays)
+        self.exchange_seconds += seconds
+        self.site_seconds += max(times, default=0.0)

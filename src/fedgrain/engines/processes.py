@@ -1,0 +1,112 @@
+"""All cores of this machine: every client trains in a worker process of one thread.
+
+Jobs go to the next free worker in the order they are given, and their answers come back in that
+order whatever the number of workers: sums have the same bits. Only the images are shared; the
+server holds the global model, the running sum and a few answers that wait for their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from fedgrain.engines import SequentialEngine
+from fedgrain.engines.pickles import packed
+from fedgrain.engines.shared_images import handle
+from fedgrain.engines.worker_pool import Job, Pool
+from fedgrain.engines.worker_process import Recipe
+from fedgrain.engines.workshop import Workshop
+from fedgrain.errors import FederationError
+from fedgrain.federated.averaging import State
+from fedgrain.federated.engine import Task, checked
+from fedgrain.federated.faults import Fault
+from fedgrain.federated.federation import Indices
+from fedgrain.federated.local_training import Update
+
+AHEAD = 4  # answers per worker that may wait for their turn
+
+
+class LocalEngine(SequentialEngine):
+    """The engine of one machine. Use it as a context: its workers end with it."""
+
+    def __init__(self, workshop: Workshop, workers: int, time_limit: float | None = None) -> None:
+        super().__init__(workshop)
+        source = workshop.federation.source
+        nothing = np.empty((0, *source.shape), np.uint8)
+        federation = replace(workshop.federation, source=replace(source, images=nothing))
+        recipe = Recipe(
+            federation, handle(source.images), workshop.model, workshop.plan, str(workshop.device)
+        )
+        self._time_limit = time_limit
+        self._workers = workers
+        self._pool = Pool(packed(recipe), workers)
+        self.retries = self._pool.retries
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.close()
+
+    def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
+        """Train all tasks at once; outcomes come in the order of the tasks.
+
+        A task whose worker dies is trained again: it is the machine's fault, not the client's.
+        """
+        jobs = (
+            Job(
+                "train",
+                (task.round, task.client, task.weights, task.branch, task.correction),
+                self._time_limit,
+                subject=self.client_names[task.client],
+            )
+            for task in tasks
+        )
+        for task, answer in zip(
+            tasks, self._pool.in_order(jobs, AHEAD * self._workers), strict=True
+        ):
+            yield task, answer if isinstance(answer, Fault) else checked(task, answer)
+
+    def validate(self, weights: State) -> float:
+        """Return the validation HF of the whole model."""
+        return self.workshop.mean_hf(
+            lambda indices: self._spread("predict_leaves", weights, indices)
+        )
+
+    def validate_branches(self, weights: Mapping[int, State]) -> float:
+        """Return the validation HF of the decoupled model."""
+        method = "predict_leaves_by_branches"
+        return self.workshop.mean_hf(lambda indices: self._spread(method, dict(weights), indices))
+
+    def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
+        """Validate all branches side by side."""
+        jobs = (self._validation("validate_branch", *model) for model in weights.items())
+        answers = self._pool.in_order(jobs, AHEAD * self._workers)
+        return {branch: _found(answer) for branch, answer in zip(weights, answers, strict=True)}
+
+    def _spread(self, method: str, model: object, indices: Indices) -> Indices:
+        """Predict images on all workers, a part each."""
+        parts = [part for part in np.array_split(indices, self._workers) if len(part)]
+        jobs = (self._validation(method, model, part) for part in parts)
+        answers = [_found(answer) for answer in self._pool.in_order(jobs, len(parts))]
+        return np.concatenate(answers) if answers else np.empty(0, np.int64)
+
+    def _validation(self, method: str, *arguments: Any) -> Job:
+        """Return a job of the server's own, which may take longer than a client's."""
+        return Job(method, arguments, self._time_limit, may_be_slow=True, subject="validation")
+
+
+def _found(answer: Any) -> Any:
+    """Let the answer to a validation pass; without it the round cannot end."""
+    if isinstance(answer, Fault):
+        raise FederationError(f"validation failed: {answer.reason}")
+    return answer

@@ -1,0 +1,299 @@
+"""``fedgrain flower check``: is a site ready to join? Each finding says how to put it right."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from cryptography.x509.oid import NameOID
+
+from fedgrain import catalogue
+from fedgrain.data.manifest import read_manifest
+from fedgrain.deployment.app import PACKAGE, App, app_privacy, app_settings
+from fedgrain.deployment.certificates import HOW_TO_MAKE
+from fedgrain.deployment.privacy import Privacy
+from fedgrain.deployment.server_settings import site_names
+from fedgrain.deployment.site import Site, alone, prepare_site
+from fedgrain.errors import DeploymentError, FedgrainError
+from fedgrain.membership.join import Papers
+from fedgrain.plugins import Trust, check_trust
+from fedgrain.runs.prepare import Prepared
+
+LEAVES = (
+    "the weights of the model after each local training, and their mean loss",
+    "how many samples enter the loss, in all and per branch of the taxonomy{rounded}: "
+    "this tells the server the histogram of your labels",
+    "validation scores of each round, and over how many samples they are",
+    "the name of the site, and of the type of an error if one happens",
+)
+LEAVES_PRIVATELY = (
+    "the change of the model's weights by each local training, clipped to a norm of {clip:g} and "
+    "with noise of a deviation of {deviation:g} on every weight: no loss, no count, no score",
+    "how many such updates you have sent, as your ledger says; every one costs privacy",
+    "the name of the site, when it answers, and that it failed if it did, but not why",
+)
+STAYS = "images, the label of any image, names of files, and what your labellers know"
+CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    good: bool
+    text: str  # what was found; if it is bad, with what to do
+
+
+@dataclass(frozen=True)
+class Server:
+    """How the site reaches the server."""
+
+    address: str
+    certificate: Path
+    papers: Papers | None = None
+
+
+def check_site(
+    app_folder: Path,
+    images: Path,
+    site: str,
+    knowledge: str | None,
+    rounding: int,
+    *,
+    allow_links: bool = False,
+    trust_code: Trust = False,
+) -> tuple[list[Finding], dict[str, Any]]:
+    """Check a site's labels and images against the app; also return what was counted."""
+    package = app_folder / PACKAGE
+    if not package.is_dir():
+        raise DeploymentError(f"{app_folder}: no app of fedgrain flower init; give its folder app")
+    app = App.read(package)
+    check_trust(app.config.settings(), package / "config.toml", trust_code, DeploymentError)
+    if app.taxonomy is None:
+        raise DeploymentError(f"{app_folder}: the app is of a benchmark; there are no images")
+    try:
+        rows = read_manifest(images, app.taxonomy)
+    except FedgrainError as error:
+        return [_name(app_folder, site), Finding("labels", False, str(error))], {}
+    depths = np.bincount(app.taxonomy.depth[rows.labels])
+    counted: dict[str, Any] = {
+        "images": len(rows.labels),
+        "per_depth": {str(depth): int(count) for depth, count in enumerate(depths)},
+    }
+    findings = [
+        _name(app_folder, site),
+        Finding("labels", True, f"all {len(rows.labels)} are nodes of the taxonomy"),
+    ]
+    try:
+        prepared = prepare_site(app, site, images, knowledge, allow_links=allow_links)
+    except FedgrainError as error:
+        return [*findings, Finding("images", False, str(error))], counted
+    findings += _of_data(prepared)
+    private = app_privacy(app_folder) is not None
+    counts = Site(site, alone(prepared, 0), 1 if private else rounding).counts()
+    ids = prepared.federation.taxonomy.ids
+    counted["withheld" if private else "told"] = {
+        "samples": counts.whole,
+        "per_branch": {ids[e]: count for e, count in counts.branches.items()},
+    }
+    gamma = 1 if private else app.config.min_branch_samples
+    if counts.whole < 1:
+        text = "no sample enters the loss; label deeper, or ask for another head or supervision"
+        findings.append(Finding("samples", False, text))
+    elif catalogue.algorithm(app.config.algorithm).by_branch:
+        able = sum(count >= gamma for count in counts.branches.values())
+        text = f"{able} of {len(counts.branches)} branches have the {gamma} samples they need"
+        findings.append(Finding("branches", able > 0, text))
+    return findings, counted
+
+
+def _name(app_folder: Path, site: str) -> Finding:
+    names = site_names(str(app_settings(app_folder)["sites"]))
+    if site in names:
+        return Finding("name", True, f"{site} is a site of the app")
+    text = f"{site!r} is no site of the app, which has {', '.join(names)}; give --site NAME"
+    return Finding("name", False, text)
+
+
+def _of_data(prepared: Prepared) -> Iterator[Finding]:
+    bad = prepared.data.unreadable
+    if bad:
+        text = f"{len(bad)} cannot be read and are skipped, first {bad[0]}; replace or remove them"
+        yield Finding("images", False, text)
+    else:
+        yield Finding("images", True, f"all {len(prepared.data)} can be read")
+    own = prepared.federation.clients[0].validation
+    if own is None or not len(own):
+        text = "none is left to validate on; add images, or rows with the split validation"
+        yield Finding("validation", False, text)
+    else:
+        yield Finding("validation", True, f"{len(own)} images")
+
+
+def leaving(rounding: int, privacy: Privacy | None = None) -> list[str]:
+    """Return what will leave the site."""
+    if privacy is not None:
+        deviation = privacy.noise_multiplier * privacy.clip
+        return [line.format(clip=privacy.clip, deviation=deviation) for line in LEAVES_PRIVATELY]
+    how = f", rounded to multiples of {rounding}" if rounding > 1 else ", exact"
+    return [line.format(rounded=how) for line in LEAVES]
+
+
+def check_server(server: Server, site: str) -> Iterator[Finding]:
+    """Check connection, certificate and key, as far as one leads to the next."""
+    host, _, port = server.address.rpartition(":")
+    if not host or not port.isdigit():
+        text = f"{server.address!r} is not HOST:PORT; write for example 10.0.0.5:8000"
+        yield Finding("connection", False, text)
+        return
+    if not server.certificate.is_file():
+        text = f"{server.certificate}: there is no such file; ask the server for its ca.crt"
+        yield Finding("certificate", False, text)
+        return
+    connection = _connection(host.strip("[]"), int(port), server.certificate)
+    yield from connection
+    if server.papers is None or not all(finding.good for finding in connection):
+        return
+    for look in (_key(server.papers.key), _identity(server.papers, site)):
+        yield look
+        if not look.good:
+            return
+    yield _registration(server.address, server.papers)
+
+
+def _connection(host: str, port: int, certificate: Path) -> list[Finding]:
+    try:
+        plain = socket.create_connection((host, port), CONNECT_SECONDS)
+    except OSError as error:
+        text = (
+            f"nothing answers at {host}:{port} ({error.strerror or error}); is the server "
+            "started, is the address right, does a firewall let port "
+            f"{port} through?"
+        )
+        return [Finding("connection", False, text)]
+    good = Finding("connection", True, f"{host}:{port} answers")
+    with plain:
+        try:
+            context = ssl.create_default_context(cafile=certificate)
+            with context.wrap_socket(plain, server_hostname=host) as secure:
+                until = (secure.getpeercert() or {}).get("notAfter")
+        except ssl.SSLCertVerificationError as error:
+            text = (
+                f"the server's is not signed by {certificate}, or not for {host} "
+                f"({error.verify_message}); take ca.crt from the server, or let it make its "
+                "certificate for this name with --host"
+            )
+            return [good, Finding("certificate", False, text)]
+        except (ssl.SSLError, OSError) as error:
+            text = f"the server does not speak TLS ({error}); start it as COMMANDS.md says"
+            return [good, Finding("certificate", False, text)]
+    return [good, Finding("certificate", True, f"trusted, until {until}")]
+
+
+def _key(path: Path) -> Finding:
+    how = HOW_TO_MAKE
+    try:
+        key = load_ssh_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        return Finding("key", False, f"{path}: not a private key that can be read ({error}); {how}")
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        return Finding("key", False, f"{path}: not a key on an elliptic curve; {how}")
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        text = f"{path}: others on this machine may read it; type: chmod 600 {path}"
+        return Finding("key", False, text)
+    return Finding("key", True, f"{path} is a private key only you may read")
+
+
+def _identity(papers: Papers, site: str) -> Finding:
+    """Look whether the site's certificate is of its name, its key and the federation's CA."""
+    try:
+        papers.check()
+        papers.context()
+        own = x509.load_pem_x509_certificate(papers.own.read_bytes())
+        authority = x509.load_pem_x509_certificate(papers.authority.read_bytes())
+        own.verify_directly_issued_by(authority)
+        (name,) = own.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except (FedgrainError, ValueError, TypeError, InvalidSignature) as error:
+        said = str(error) or "it is signed by another authority"
+        return Finding("identity", False, f"{papers.own}: {said}; ask the operator for a new one")
+    if name.value != site:
+        text = f"{papers.own} is of {name.value!r}, not {site!r}; a key belongs to one name"
+        return Finding("identity", False, text)
+    until = own.not_valid_after_utc
+    if until < datetime.datetime.now(datetime.UTC):
+        text = f"{papers.own} ended on {until:%Y-%m-%d}; ask for: fedgrain flower renew"
+        return Finding("identity", False, text)
+    return Finding("identity", True, f"the key belongs to {site}, until {until:%Y-%m-%d}")
+
+
+def _registration(address: str, papers: Papers) -> Finding:
+    """Join for a moment with the real program: only the server knows whom it lets in."""
+    command = [
+        sys.executable, "-c", "import sys, fedgrain.cli; sys.exit(fedgrain.cli.main())",
+        "flower", "join", "--server", address, "--key", str(papers.key),
+        "--certificate", str(papers.authority), "--site-certificate", str(papers.own),
+        "--trusted", str(papers.trusted), "--port", str(_free_port()), "--max-retries", "1",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as place:
+        log = Path(place) / "log"
+        with log.open("wb") as file:
+            joined = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        try:
+            end = time.monotonic() + ANSWER_SECONDS
+            while time.monotonic() < end and joined.poll() is None:
+                if "SuperNode ID" in log.read_text(errors="replace"):
+                    return Finding("registration", True, "the server knows this key")
+                time.sleep(0.2)
+            said = log.read_text(errors="replace")
+        finally:
+            _end(joined)
+    if "2004" in said or "401" in said or "400 Bad Request" in said:
+        text = (
+            "the server refuses this key: ask the operator for `fedgrain flower add` with your "
+            "public one, and `fedgrain flower apply`; if that is done, this site is running "
+            "already, or was killed a minute ago"
+        )
+        return Finding("registration", False, text)
+    last = said.strip().splitlines()[-1:] or ["it said nothing"]
+    text = f"joining failed ({last[0].strip()}); see docs/deploy.md"
+    return Finding("registration", False, text)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the program and what it started: it may leave properly first."""
+    for how, seconds in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+        try:
+            os.killpg(process.pid, how)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,138 @@
+"""``fedgrain flower join``: Flower's SuperNode, with the site's certificate for the gate.
+
+``flower-supernode`` 1.41 has no option for a client certificate, so this starts the same program
+with one thing changed: its connection to the Fleet API shows the certificate. Everything a site
+should insist on is set: the server's authority, apps signed by the operator alone, nothing
+installed at an app's wish, and no port but on loopback.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+
+from fedgrain.deployment.certificates import write_file
+from fedgrain.errors import DeploymentError
+
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    # a SuperNode installs nothing unless told to; should that ever change, it still does not
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+}
+
+
+@dataclass(frozen=True)
+class Papers:
+    """What a site has to show, and what it checks the server by."""
+
+    key: Path
+    own: Path  # the site's certificate
+    authority: Path  # ca.crt
+    trusted: Path  # whose apps it runs
+
+    @classmethod
+    def beside(
+        cls,
+        key: Path,
+        own: Path | None = None,
+        authority: Path | None = None,
+        trusted: Path | None = None,
+    ) -> Papers:
+        """Return the papers as ``init`` and ``add`` name them, unless told otherwise."""
+        return cls(
+            key,
+            own or key.with_name(f"{key.name}.crt"),
+            authority or key.with_name("ca.crt"),
+            trusted or key.with_name("trusted.yaml"),
+        )
+
+    def check(self) -> None:
+        """Refuse to start without one of them."""
+        for path in (self.key, self.own, self.authority, self.trusted):
+            if not path.is_file():
+                raise DeploymentError(f"{path}: there is no such file; ask the operator for it")
+        if not self.trusted.read_text(errors="replace").strip():
+            # Flower takes an empty list for none at all, and runs everything
+            raise DeploymentError(f"{self.trusted}: names no key; ask the operator for it")
+
+    def context(self) -> ssl.SSLContext:
+        """Return how to speak TLS: trust this authority alone, show this certificate."""
+        try:
+            key = serialization.load_ssh_private_key(self.key.read_bytes(), None)
+            pem = key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.load_verify_locations(self.authority)
+            with tempfile.TemporaryDirectory() as place:
+                write_file(Path(place) / "key", pem, private=True)
+                context.load_cert_chain(self.own, Path(place) / "key")
+        except (ValueError, TypeError, UnsupportedAlgorithm, ssl.SSLError) as error:
+            raise DeploymentError(
+                f"{self.key}, {self.own} and {self.authority} do not belong together ({error}); "
+                "take all of them from one folder"
+            ) from error
+        return context
+
+
+def supernode_arguments(
+    papers: Papers, server: str, node_config: str, port: int, extra: Sequence[str] = ()
+) -> list[str]:
+    """Return the arguments of Flower's SuperNode."""
+    return [
+        "--root-certificates", str(papers.authority),
+        "--auth-supernode-private-key", str(papers.key),
+        "--trusted-entities", str(papers.trusted),
+        "--superlink", server,
+        "--host", "127.0.0.1",
+        "--port", str(port),
+        *(["--node-config", node_config] if node_config else []),
+        *extra,
+    ]  # fmt: skip
+
+
+def join(
+    papers: Papers, server: str, node_config: str, port: int, max_retries: int | None = None
+) -> None:
+    """Be a site until told to stop."""
+    papers.check()
+    papers.context()  # before anything starts
+    os.environ.update(QUIET)
+    programs = Path(sys.executable).parent  # Flower finds its own helpers by the path
+    os.environ["PATH"] = os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)])
+    from flwr.supernode.cli import flower_supernode
+    from flwr.supernode.fleet_http_client import FleetHttpClient
+
+    def from_server_address(
+        cls: Any,
+        server_address: str,
+        insecure: bool,
+        root_certificates: bytes | str | None,
+        interceptors: Any,
+        *,
+        retry_invoker: Any = None,
+    ) -> Any:
+        return cls(
+            f"https://{server_address}",
+            interceptors=interceptors,
+            verify=papers.context(),
+            retry_invoker=retry_invoker,
+        )
+
+    setattr(FleetHttpClient, "from_server_address", classmethod(from_server_address))  # noqa: B010
+    extra = [] if max_retries is None else ["--max-retries", str(max_retries)]
+    arguments = supernode_arguments(papers, server, node_config, port, extra)
+    sys.argv = ["flower-supernode", *arguments]
+    flower_supernode()

@@ -1,0 +1,241 @@
+"""The interactive plots, as the objects plotly's script draws.
+
+Colours are Okabe and Ito's and cividis, told apart by every common kind of colour vision; markers
+and dashes say it again. Names go through :func:`plain`: plotly reads tags in a text as markup.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgrain.report.study_figures import COLOURS
+from fedgrain.studies.intervals import Estimate
+from fedgrain.taxonomy import Taxonomy
+
+Figure = dict[str, Any]
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
+DASHES = ("solid", "dash", "dashdot", "dot")
+LEVELS = 5  # rings of the sunburst at a time; a click goes deeper
+MOST_POINTS = 120  # of a curve
+WHOLE_ROUNDS = 12  # so few have a tick each
+TWO_IN_A_ROW = 50  # letters of the longest name of a legend with two columns
+NAMED_CLASSES = 60  # more names do not fit under a map
+
+
+def plain(text: str) -> str:
+    """Return a text that plotly shows as it is."""
+    return html.escape(text, quote=False)
+
+
+def over_alpha(
+    estimates: Mapping[str, Sequence[tuple[float, Estimate, Mapping[int, float]]]], metric: str
+) -> Figure:
+    """Draw a metric over alpha per method: (alpha, mean and interval, value by seed)."""
+    traces = []
+    for number, (method, points) in enumerate(estimates.items()):
+        if not points:
+            continue
+        intervals = [found.interval or 0.0 for _, found, _ in points]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": plain(method),
+                "x": [alpha for alpha, _, _ in points],
+                "y": [found.mean for _, found, _ in points],
+                "error_y": {"type": "data", "array": intervals, "visible": any(intervals)},
+                "text": [_spoken_estimate(found, seeds) for _, found, seeds in points],
+                "hovertemplate": "%{fullData.name}, alpha %{x}<br>%{text}<extra></extra>",
+                **_look(number),
+            }
+        )
+    layout = _axes("granularity skew alpha", f"{metric}, mean and 95% interval", traces)
+    layout["xaxis"]["tickvals"] = sorted({x for trace in traces for x in trace["x"]})
+    return {"data": traces, "layout": layout}
+
+
+def _spoken_estimate(found: Estimate, seeds: Mapping[int, float]) -> str:
+    shown = f"{found.mean:.4f}" + (f" ± {found.interval:.4f}" if found.interval else "")
+    runs = [f"seed {seed}: {value:.4f}" for seed, value in seeds.items()]
+    lines = ["; ".join(runs[start : start + 4]) for start in range(0, len(runs), 4)]
+    return "<br>".join([shown, *lines])
+
+
+def curves(by_name: Mapping[str, Sequence[float | None]], across: str, up: str) -> Figure:
+    """Draw one line per name over rounds, thinned to a bounded number of points."""
+    traces = []
+    for number, (name, values) in enumerate(by_name.items()):
+        if not values:
+            continue
+        shown = thinned(len(values))
+        look = _look(number)
+        look.pop("marker")
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if len(values) == 1 else "lines",
+                "name": plain(name),
+                "x": [place + 1 for place in shown],
+                "y": [values[place] for place in shown],
+                "hovertemplate": "%{fullData.name}, %{x}: %{y:.4f}<extra></extra>",
+                **look,
+            }
+        )
+    layout = _axes(across, up, traces)
+    if max(map(len, by_name.values()), default=0) <= WHOLE_ROUNDS:
+        layout["xaxis"]["dtick"] = 1  # there is no round 1.5
+    return {"data": traces, "layout": layout}
+
+
+def thinned(count: int, most: int = MOST_POINTS) -> list[int]:
+    """Return at most ``most`` places of a list of this length, first and last among them."""
+    if count <= most:
+        return list(range(count))
+    return [int(place) for place in np.linspace(0, count - 1, most).round()]
+
+
+def tree_trace(taxonomy: Taxonomy) -> dict[str, Any]:
+    """Return what a sunburst of a taxonomy needs; a sector is as wide as its leaves are many."""
+    return {
+        "type": "sunburst",
+        "ids": [plain(node) for node in taxonomy.ids],
+        "labels": [plain(name) for name in taxonomy.names],
+        "parents": ["", *(plain(taxonomy.ids[p]) for p in taxonomy.parents[1:].tolist())],
+        "values": taxonomy.leaf_counts.tolist(),
+        "branchvalues": "total",
+        "maxdepth": LEVELS,
+        "sort": False,
+        "insidetextorientation": "radial",
+    }
+
+
+def sunburst(
+    taxonomy: Taxonomy,
+    accuracy: NDArray[np.float64],
+    tested: NDArray[np.int64],
+    knowing: NDArray[np.int64],
+    clients: int,
+) -> Figure:
+    """Draw the taxonomy; ``colourings`` holds what the page can switch between."""
+    shown = [None if value != value else round(value, 4) for value in accuracy.tolist()]
+    first: dict[str, Any] = {"name": "accuracy", "colors": shown, "cmin": 0, "cmax": 1}
+    counts = {"colors": knowing.tolist(), "cmin": 0, "cmax": clients}
+    colourings = [first, {"name": "clients that know it", **counts}]
+    texts = [
+        ("not tested" if share != share else f"{100 * share:.0f}% of {tests} found")
+        + f"; known to {knowers} of {clients} clients"
+        for share, tests, knowers in zip(accuracy, tested, knowing, strict=True)
+    ]
+    trace = {
+        **tree_trace(taxonomy),
+        "text": texts,
+        "textinfo": "label",
+        "hovertemplate": "%{label}<br>%{text}<extra></extra>",
+        "marker": {
+            **{name: first[name] for name in ("colors", "cmin", "cmax")},
+            "colorscale": "Cividis",
+            "showscale": True,
+            "colorbar": {
+                "title": {"text": first["name"], "side": "top"},
+                "orientation": "h",
+                "thickness": 14,
+                "len": 0.6,
+                "y": -0.02,
+                "yanchor": "top",
+            },
+            "line": {"color": "#ffffff", "width": 1},
+        },
+    }
+    layout = {"margin": {"t": 10, "l": 10, "r": 10, "b": 80}, "height": 640, **_fonts()}
+    return {"data": [trace], "layout": layout, "colourings": colourings}
+
+
+def knowledge_map(
+    taxonomy: Taxonomy, names: Sequence[str], label_depths: NDArray[np.int64]
+) -> Figure:
+    """Draw how far down each client labels each class [clients, leaves]: 1 is the class itself."""
+    leaves = taxonomy.leaves
+    classes = unique_names(taxonomy, leaves.tolist())
+    share = label_depths / np.maximum(taxonomy.depth[leaves], 1)
+    trace = {
+        "type": "heatmap",
+        "x": [plain(name) for name in classes],
+        "y": [plain(name) for name in names],
+        "z": np.round(share, 3).tolist(),
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": "Cividis",
+        "colorbar": {"tickformat": ".0%"},
+        "hovertemplate": "%{y} labels %{x} at %{z:.0%} of its depth<extra></extra>",
+    }
+    layout = _axes("", "")
+    layout["yaxis"].update(type="category", autorange="reversed", dtick=1)
+    layout["xaxis"].update(
+        type="category",
+        showticklabels=len(leaves) <= NAMED_CLASSES,
+        tickvals=trace["x"],
+        ticktext=[plain(_shortened(name)) for name in classes],
+    )
+    layout["height"] = 220 + 24 * len(names)
+    return {"data": [trace], "layout": layout}
+
+
+def unique_names(taxonomy: Taxonomy, nodes: Sequence[int]) -> list[str]:
+    """Return the names of nodes; those of one name (ImageNet has two cranes) with their ids."""
+    names = [taxonomy.names[node] for node in nodes]
+    often = Counter(names)
+    return [
+        name if often[name] == 1 else f"{name} ({taxonomy.ids[node]})"
+        for node, name in zip(nodes, names, strict=True)
+    ]
+
+
+def _shortened(text: str, length: int = 18) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _look(number: int) -> dict[str, Any]:
+    colour = COLOURS[number % len(COLOURS)]
+    dash = DASHES[number // len(COLOURS) % len(DASHES)]
+    return {
+        "line": {"color": colour, "dash": dash, "width": 2},
+        "marker": {"color": colour, "symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9},
+    }
+
+
+def _axes(across: str, up: str, traces: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return the layout of a plot; the legend has its own room under the axis, all of it."""
+    names = {trace["name"] for trace in traces}
+    columns = 2 if max(map(len, names), default=0) <= TWO_IN_A_ROW else 1
+    room = 22 * math.ceil(len(names) / columns)
+    axis = {"gridcolor": "#e6e6e6", "zeroline": False, "automargin": True}
+    return {
+        "xaxis": {**axis, "title": {"text": across}},
+        "yaxis": {**axis, "title": {"text": up}},
+        "hovermode": "closest",
+        "height": 380 + room,
+        "margin": {"t": 20, "r": 20},
+        "legend": {
+            "orientation": "h",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "maxheight": room + 20,
+        },
+        **_fonts(),
+    }
+
+
+def _fonts() -> dict[str, Any]:
+    return {
+        "font": {"family": "system-ui, sans-serif", "size": 14, "color": "#1a1a1a"},
+        "paper_bgcolor": "#ffffff",
+        "plot_bgcolor": "#ffffff",
+    }

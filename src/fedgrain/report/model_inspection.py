@@ -1,0 +1,195 @@
+"""A closer look at one finished run: where in the taxonomy its model goes wrong, on which images.
+
+The model predicts its test images again (at most ``MOST_IMAGES`` of them, evenly spaced). All is
+told on H, the taxonomy the model works with.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from fedgrain.data.images import LabelledImages
+from fedgrain.errors import RunError
+from fedgrain.runs.config import Config
+from fedgrain.runs.evaluate import predicted_nodes
+from fedgrain.runs.prepare import client_knowledge, prepare, server_validation
+from fedgrain.runs.run import one_thread
+from fedgrain.runs.trained_model import Prediction, TrainedModel
+from fedgrain.scoring.metrics import NodeScores, ancestor_table, cut_back, numbers_in, per_node
+from fedgrain.taxonomy import Taxonomy
+
+MOST_IMAGES = 10_000
+WORST = 5  # branches shown with images
+EXAMPLES = 4  # images of each
+FEWEST_SAMPLES = 5  # of a branch that is called bad
+LARGEST_SIDE = 96  # of an example, in pixels
+
+
+@dataclass(frozen=True)
+class Branch:
+    """What happens at an inner node to the samples that lie below it and were led to it."""
+
+    node: int
+    arrived: int
+    right: int  # went on to the right child
+
+    @property
+    def accuracy(self) -> float:
+        """The share that went on rightly."""
+        return self.right / self.arrived
+
+
+@dataclass(frozen=True)
+class Example:
+    """A test image that took the wrong child: what it is, and the path predicted for it."""
+
+    truth: tuple[str, ...]  # names from the root
+    predicted: Prediction
+    picture: str  # a data: URI
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """One run's model on its tested images."""
+
+    taxonomy: Taxonomy
+    tested: int
+    split: str
+    scores: NodeScores
+    branches: tuple[Branch, ...]  # the worst first
+    examples: dict[int, tuple[Example, ...]]  # by node of the worst branches; none without images
+
+
+def inspect(
+    model: TrainedModel, config: Config, data: LabelledImages, *, images: bool = True
+) -> Inspection:
+    """Let the model predict what it was tested on and look where it goes wrong."""
+    split, chosen = tested_images(config, data)
+    if len(chosen) > MOST_IMAGES:
+        chosen = chosen[np.linspace(0, len(chosen) - 1, MOST_IMAGES).round().astype(np.int64)]
+    tree = model.taxonomy
+    with one_thread():
+        predicted = predicted_nodes(model, data.images, chosen, "leaf", None)
+    in_full = numbers_in(model.full_taxonomy, data.taxonomy)[data.labels[chosen]]
+    truth = model.full_taxonomy.nearest_in(tree)[in_full].astype(np.int64)
+    found = cut_back(truth, predicted, tree)
+    branches = branches_of(truth, found, tree)
+    examples: dict[int, tuple[Example, ...]] = {}
+    if images:
+        for branch in worst(branches):
+            wrong = wrong_at(branch.node, truth, found, tree)[:EXAMPLES]
+            examples[branch.node] = _examples(model, data, chosen[wrong], truth[wrong])
+    return Inspection(tree, len(chosen), split, per_node(truth, found, tree), branches, examples)
+
+
+def tested_images(config: Config, data: LabelledImages) -> tuple[str, NDArray[np.int64]]:
+    """Return what the run was tested on: the test split, else the server's validation images."""
+    if data.split_counts.get("test"):
+        return "test", data.split_indices("test")
+    validation = server_validation(config, data)
+    if not len(validation):
+        raise RunError(f"{data.name} has no images the run was tested on")
+    return "validation", validation
+
+
+def branches_of(
+    truth: NDArray[np.int64], predicted: NDArray[np.int64], tree: Taxonomy
+) -> tuple[Branch, ...]:
+    """Count per inner node the samples led to it and those led on to the right child."""
+    found = []
+    for node in tree.internal.tolist():
+        arrived = _arrived(node, truth, predicted, tree)
+        if arrived.any():
+            wrong = wrong_at(node, truth, predicted, tree)
+            count = int(arrived.sum())
+            found.append(Branch(node, count, count - len(wrong)))
+    return tuple(sorted(found, key=lambda branch: (branch.accuracy, branch.node)))
+
+
+def wrong_at(
+    node: int, truth: NDArray[np.int64], predicted: NDArray[np.int64], tree: Taxonomy
+) -> NDArray[np.int64]:
+    """Return the samples led rightly to a node and on to the wrong child, or no further."""
+    table, below = ancestor_table(tree), int(tree.depth[node]) + 1
+    parted = table[truth, below] != table[predicted, below]
+    return np.flatnonzero(_arrived(node, truth, predicted, tree) & parted)
+
+
+def _arrived(
+    node: int, truth: NDArray[np.int64], predicted: NDArray[np.int64], tree: Taxonomy
+) -> NDArray[np.bool_]:
+    end = tree.subtree_end[node]
+    inside = (truth > node) & (truth < end) & (predicted >= node) & (predicted < end)
+    return np.asarray(inside)
+
+
+def worst(branches: Sequence[Branch]) -> list[Branch]:
+    """Return the branches to show: the worst with enough samples and at least one mistake."""
+    bad = [b for b in branches if b.arrived >= FEWEST_SAMPLES and b.right < b.arrived]
+    return bad[:WORST]
+
+
+def _examples(
+    model: TrainedModel,
+    data: LabelledImages,
+    numbers: NDArray[np.int64],
+    truths: NDArray[np.int64],
+) -> tuple[Example, ...]:
+    tree = model.taxonomy
+    with one_thread():
+        predictions = model.predict(data.images[numbers])
+    return tuple(
+        Example(
+            tuple(tree.names[n] for n in tree.path(int(truth))),
+            prediction,
+            picture(data.images[number]),
+        )
+        for number, truth, prediction in zip(numbers, truths, predictions, strict=True)
+    )
+
+
+def picture(pixels: NDArray[np.uint8]) -> str:
+    """Return an image as a PNG in a data: URI, made smaller where it is large."""
+    content = pixels[..., 0] if pixels.shape[2] == 1 else pixels
+    image = Image.fromarray(np.ascontiguousarray(content)).convert("RGB")
+    image.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+    out = io.BytesIO()
+    image.save(out, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """What each client knows of H."""
+
+    names: tuple[str, ...]
+    known: NDArray[np.bool_]  # [clients, nodes]
+
+    def label_depths(self, tree: Taxonomy) -> NDArray[np.int64]:
+        """Return the depth of the label each client writes for each leaf [clients, leaves].
+
+        Knowledge is closed upwards, so it is the number of known nodes on the path, less the root.
+        """
+        above = ancestor_table(tree)[tree.leaves]  # [leaves, depths], -1 below the leaf
+        return np.asarray((self.known[:, above] & (above >= 0)).sum(axis=2) - 1, dtype=np.int64)
+
+
+def sites_of(config: Config, data: LabelledImages, tree: Taxonomy) -> Sites:
+    """Return what the clients of a run know, as the run itself derives it."""
+    if config.knowledge == "inferred":
+        clients = prepare(config).federation.clients
+        return Sites(tuple(c.name for c in clients), np.stack([c.knows for c in clients]))
+    given = config.partition == "manifest"
+    count = len(data.client_names) if given else config.clients
+    knowledge = client_knowledge(config, data, [np.empty(0, np.int64)] * count)
+    names = data.client_names if given else knowledge.client_names
+    known = knowledge.on(tree)
+    rows = [knowledge.rows_of(client) for client in range(count)]
+    return Sites(tuple(names), np.stack([known[own].any(axis=0) for own in rows]))

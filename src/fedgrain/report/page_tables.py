@@ -1,0 +1,95 @@
+"""Tables as the page shows them: an entry is a text and a key to sort by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from fedgrain.studies.table_formats import spoken
+from fedgrain.studies.tables import Table
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell: what it says, what it is sorted by, and whether it is the best or second best."""
+
+    text: str
+    key: float | str | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of the page; columns are (group, name)."""
+
+    title: str
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[Entry, ...], ...]
+    note: str = ""
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """Headings over the columns with how many they span; none where no column has one."""
+        if not any(group for group, _ in self.columns):
+            return []
+        return [(g, len(list(m))) for g, m in groupby(self.columns, key=lambda column: column[0])]
+
+    @property
+    def ranked(self) -> bool:
+        """Whether an entry is marked as best."""
+        return any(entry.rank for row in self.rows for entry in row)
+
+
+def sheet_of(table: Table) -> Sheet:
+    """Return a study's table; it is sorted by means."""
+    rows = []
+    for name, cells in table.rows:
+        entries = [Entry(name, name)]
+        for cell, column in zip(cells, table.columns, strict=True):
+            key, rank = (None, None) if cell is None else (cell.mean, cell.rank)
+            entries.append(Entry(NOTHING if cell is None else spoken(cell, column), key, rank))
+        rows.append(tuple(entries))
+    columns = (("", table.corner), *((column.group, column.name) for column in table.columns))
+    return Sheet(table.title, columns, tuple(rows))
+
+
+def sheet(title: str, names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> Sheet:
+    """Return a table of plain values."""
+    columns = tuple(("", name) for name in names)
+    return Sheet(title, columns, tuple(tuple(map(entry, row)) for row in rows), note)
+
+
+def entry(value: Any) -> Entry:
+    """Return a value as people read it.
+
+    >>> entry(0.12345), entry(3), entry(None)
+    (Entry(text='0.123', key=0.12345, rank=None), Entry(text='3', key=3, rank=None), \
+Entry(text='–', key=None, rank=None))
+    """
+    if isinstance(value, Entry):
+        return value
+    if value is None or value != value:  # a number that is not one has nothing to say
+        return Entry(NOTHING)
+    if isinstance(value, bool):
+        return Entry("yes" if value else "no", str(value))
+    if isinstance(value, float):
+        return Entry(f"{value:.3f}", value)
+    if isinstance(value, int):
+        return Entry(str(value), value)
+    return Entry(str(value), str(value))
+
+
+def setting(value: Any) -> Entry:
+    """Return a setting exactly as it is: rounding 0.0001 to three digits would hide it."""
+    return Entry(f"{value:g}", value) if isinstance(value, float) else entry(value)
+
+
+def percent(share: float | None) -> Entry:
+    """Return a share as a whole percentage."""
+    if share is None or share != share:
+        return Entry(NOTHING)
+    return Entry(f"{100 * share:.0f}%", share)

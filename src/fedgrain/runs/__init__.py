@@ -1,0 +1,1 @@
+"""One run: its config, its folder, its state, its result and the model it leaves."""

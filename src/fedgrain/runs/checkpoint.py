@@ -1,0 +1,46 @@
+"""The state of a run between two rounds, in one file that is written whole or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fedgrain.errors import RunError
+from fedgrain.federated.algorithm import Encoded, FederatedAlgorithm
+from fedgrain.runs.tensor_files import read_tensors, write_tensors
+
+FORMAT = "fedgrain-state-1"
+REMOVE = "remove it to start the run again"
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """Where a run stands: the algorithm's state, and what belongs to it."""
+
+    state: Any
+    lines: int = 0  # of metrics
+    seconds: float = 0.0
+    faults: int = 0  # updates that were lost
+    retries: int = 0  # of tasks whose worker died
+    metrics_sha256: str | None = None  # of those lines; a state of an older version does not tell
+
+
+def save_progress(path: Path, progress: Progress, algorithm: FederatedAlgorithm[Any]) -> None:
+    """Write the state; a run killed at any moment finds the last whole one."""
+    stored = algorithm.encode(progress.state)
+    counted = {field.name: getattr(progress, field.name) for field in fields(Progress)[1:]}
+    write_tensors(path, stored.tensors, {"format": FORMAT, **stored.about, **counted})
+
+
+def load_progress(path: Path, algorithm: FederatedAlgorithm[Any]) -> Progress:
+    """Read what :func:`save_progress` wrote."""
+    tensors, about = read_tensors(path, REMOVE)
+    if about.get("format") != FORMAT:
+        raise RunError(f"{path}: not the state of a run of this version of fedgrain; {REMOVE}")
+    try:
+        state = algorithm.decode(Encoded(tensors, about))
+        names = [field.name for field in fields(Progress)[1:]]
+        return Progress(state, **{name: about[name] for name in names if name in about})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(f"{path}: damaged ({error}); {REMOVE}") from None

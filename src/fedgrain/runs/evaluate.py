@@ -1,0 +1,65 @@
+"""Score a trained model on any data set whose classes its taxonomy holds (method, section 8)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedgrain.data.images import LabelledImages
+from fedgrain.errors import RunError
+from fedgrain.heads import DecoupledModel
+from fedgrain.runs.trained_model import TrainedModel
+from fedgrain.scoring.metrics import Summary, comparable, numbers_in, summarise
+from fedgrain.scoring.rules import check_rule, predict
+
+
+def evaluate(
+    model: TrainedModel,
+    data: LabelledImages,
+    split: str = "test",
+    rule: str = "leaf",
+    threshold: float | None = None,
+) -> dict[str, Any]:
+    """Return the scores of the model over one split of a data set."""
+    chosen = data.split_indices(split)
+    if not len(chosen):
+        raise RunError(f"{data.name}: the split {split!r} has no images")
+    if data.images.shape[1:] != model.image_shape:
+        raise RunError(
+            f"{data.name} has images of shape {list(data.images.shape[1:])}, but the model takes "
+            f"{list(model.image_shape)}; load them at that size"
+        )
+    missing = [node for node in data.taxonomy.ids if node not in model.full_taxonomy]
+    if missing:
+        raise RunError(f"{data.name}: class {missing[0]!r} is not in the model's taxonomy")
+    truth = numbers_in(model.full_taxonomy, data.taxonomy)[data.labels[chosen]]
+    nodes = predicted_nodes(model, data.images, chosen, rule, threshold)
+    return asdict(scores_of(model, nodes, truth))
+
+
+def scores_of(model: TrainedModel, nodes: ArrayLike, truth: ArrayLike) -> Summary:
+    """Score predicted nodes of H against truths of H_full."""
+    prediction = comparable(nodes, truth, model.taxonomy, model.full_taxonomy)
+    return summarise(truth, prediction, model.full_taxonomy, model.taxonomy)
+
+
+def predicted_nodes(
+    model: TrainedModel,
+    images: NDArray[np.uint8],
+    chosen: NDArray[np.int64],
+    rule: str,
+    threshold: float | None,
+) -> NDArray[np.int64]:
+    """Return a node of H per chosen image, a block at a time."""
+    check_rule(rule, threshold)
+    found = []
+    if rule == "leaf" and isinstance(model.net, DecoupledModel):
+        for block in model.blocks(chosen):
+            found.append(model.net.best_leaf(model.batch(images[block])).leaf.cpu().numpy())
+    else:
+        for table in model.log_prob_blocks(images, chosen):
+            found.append(predict(table, model.taxonomy, rule, threshold, model.full_taxonomy))
+    return np.concatenate(found)

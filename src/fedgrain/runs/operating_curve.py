@@ -1,0 +1,29 @@
+"""The operating curve of a finished run, from its model and its test images (method, section 7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedgrain.errors import RunError
+from fedgrain.plugins import Trust, check_trust
+from fedgrain.runs.prepare import load_images
+from fedgrain.runs.run import one_thread
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.runs.trained_model import load
+from fedgrain.scoring.metrics import numbers_in
+from fedgrain.scoring.rules import OperatingCurve, operating_curve
+
+
+def curve_of_run(folder: str | Path, *, trust_code: Trust = False) -> OperatingCurve:
+    """Let the run's model predict its test images, and score every threshold."""
+    model, place = load(folder, trust_code=trust_code), RunFolder(folder)
+    config = place.read_config().complete()
+    check_trust(config.settings(), place.config, trust_code, RunError)
+    data = load_images(config)
+    if not data.split_counts.get("test"):
+        raise RunError(f"{folder}: the data set of the run has no test images")
+    chosen = data.split_indices("test")
+    truth = numbers_in(model.full_taxonomy, data.taxonomy)[data.labels[chosen]]
+    with one_thread():
+        blocks = model.log_prob_blocks(data.images, chosen)
+        return operating_curve(blocks, model.taxonomy, truth, model.full_taxonomy)

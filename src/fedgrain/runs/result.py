@@ -1,0 +1,123 @@
+"""How a run ended: the scores of its best weights, as ``result.json`` holds them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgrain.federated.algorithm import FinalModel
+from fedgrain.runs.checkpoint import Progress
+from fedgrain.runs.config import Config
+from fedgrain.runs.evaluate import predicted_nodes, scores_of
+from fedgrain.runs.prepare import Prepared
+from fedgrain.runs.trained_model import Prediction, TrainedModel
+from fedgrain.runs.zero_shot import seen_and_unseen_hf
+from fedgrain.scoring.metrics import Summary, numbers_in
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """How a run ended, and the model it learned; ``values`` is all of ``result.json``."""
+
+    values: dict[str, Any]
+    model: TrainedModel
+    folder: Path | None
+
+    @property
+    def hf(self) -> float | None:
+        """Hierarchical F of the tested images; None where there are none."""
+        return self._number("hf")
+
+    @property
+    def hr(self) -> float | None:
+        """Hierarchical recall of the tested images."""
+        return self._number("hr")
+
+    @property
+    def hp(self) -> float | None:
+        """Hierarchical precision of the tested images."""
+        return self._number("hp")
+
+    @property
+    def accuracy(self) -> float | None:
+        """Leaf accuracy of the tested images."""
+        return self._number("accuracy")
+
+    @property
+    def tested_on(self) -> str | None:
+        """Which images were tested: the test split, else the server's validation images."""
+        split: str | None = self.values["tested_on"]
+        return split
+
+    @property
+    def validation_hf(self) -> float | None:
+        """The best validation HF, that of the model kept; None if there was none to judge by."""
+        return self._number("validation_hf")
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of the algorithm, or of its first stage."""
+        return int(self.values["rounds"])
+
+    @property
+    def cycles(self) -> int:
+        """Cycles over the branches; 0 where there are none."""
+        return int(self.values["cycles"])
+
+    @property
+    def seconds(self) -> float:
+        """The time its rounds took."""
+        return float(self.values["seconds"])
+
+    @property
+    def untrained_branches(self) -> list[str]:
+        """Ids of the branches that were never trained."""
+        return list(self.values["untrained_branches"])
+
+    def predict(self, images: NDArray[np.uint8], **rule: Any) -> list[Prediction]:
+        """Predict a path for each image [images, height, width, channels]."""
+        return self.model.predict(images, **rule)
+
+    def _number(self, name: str) -> float | None:
+        value = self.values[name]
+        return None if value is None else float(value)
+
+
+def result_values(
+    config: Config,
+    prepared: Prepared,
+    model: TrainedModel,
+    final: FinalModel,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Test the final model and gather ``result.json``."""
+    federation = prepared.federation
+    tested, split = prepared.test, "test"
+    if not len(tested) and federation.validation is not None:
+        tested, split = federation.validation.indices, "validation"
+    scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
+    if len(tested):
+        truth = prepared.data.labels[tested].astype(np.int64)
+        nodes = predicted_nodes(model, federation.source.images, tested, "leaf", None)
+        scores.update(asdict(scores_of(model, nodes, truth)))
+        if config.zero_shot:
+            full = federation.full_taxonomy
+            prediction = numbers_in(full, federation.taxonomy)[nodes]
+            scores.update(seen_and_unseen_hf(truth, prediction, full, config.seed))
+    return {
+        **scores,
+        "tested_on": split if len(tested) else None,
+        "validation_hf": final.validation_hf,
+        "rounds": final.rounds,
+        "cycles": final.cycles,
+        "faults": progress.faults,
+        "retries": progress.retries,
+        "seconds": round(progress.seconds, 3),
+        "seed": config.seed,
+        "untrained_branches": [federation.taxonomy.ids[e] for e in final.untrained_branches],
+        "config": config.settings(),
+    }

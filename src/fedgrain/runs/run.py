@@ -1,0 +1,287 @@
+"""One run: prepare, train, test; stopped at any moment it goes on where it was.
+
+Between two rounds everything is in one file (:mod:`fedgrain.runs.checkpoint`), and whatever
+is random in a round derives from the seed and the round's number. So a run that was killed gives
+the same bits as one that was not. Scope: one build of torch and numpy, on the CPU, with one thread;
+in native arithmetic on one kind of CPU, in portable arithmetic on every x86-64 with AVX2
+(:mod:`fedgrain.arithmetic`). Not on ARM against x86-64, and on CUDA results are only close.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedgrain.catalogue import algorithm as algorithm_entry
+from fedgrain.cores import available_cores
+from fedgrain.engines import SequentialEngine, Workshop
+from fedgrain.engines.processes import LocalEngine
+from fedgrain.engines.shared_images import shared
+from fedgrain.errors import ConfigError, RunError
+from fedgrain.federated import Engine
+from fedgrain.federated.algorithm import FederatedAlgorithm, FinalModel, build_algorithm
+from fedgrain.federated.averaging import State
+from fedgrain.federated.faults import tracebacks_kept
+from fedgrain.federated.plan import joining
+from fedgrain.heads import build_head
+from fedgrain.plugins import Trust, check_trust
+from fedgrain.runs.checkpoint import Progress, load_progress, save_progress
+from fedgrain.runs.config import Config
+from fedgrain.runs.prepare import Prepared, prepare
+from fedgrain.runs.result import Result, result_values
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.runs.trained_model import TrainedModel, load, model_net
+
+
+class Callback:
+    """What a user may hook into; override what is needed."""
+
+    def on_round_start(self, stage: str, number: int) -> None:
+        """Act before a round, or a cycle, of a stage of the algorithm."""
+
+    def on_round_end(self, line: dict[str, Any]) -> None:
+        """Act on the line that went to ``metrics.jsonl``."""
+
+    def on_run_end(self, result: dict[str, Any]) -> None:
+        """Act on what went to ``result.json``."""
+
+
+def run(
+    config: Config,
+    folder: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    *,
+    workers: int | str = "auto",
+    device: str = "auto",
+) -> Result:
+    """Train and test as the config says.
+
+    With a ``folder`` the run is kept there, and resumed if it was interrupted; a finished one is
+    returned as it is, unless the config now allows more rounds: then it goes on. Without, nothing
+    is written. ``workers`` is the number of processes that train clients, or "auto" for one per
+    core; it does not change the result. ``device`` is "cpu", "cuda" or "auto"; on CUDA results are
+    close, not equal, to the bit.
+    """
+    config = config.complete()
+    if config.server_optimizer == "none" and (config.server_lr, config.server_momentum) != (1, 0):
+        raise ConfigError(
+            "server_lr and server_momentum belong to an optimizer at the server; choose one with "
+            "server_optimizer, or leave them out"
+        )
+    place = RunFolder(folder) if folder is not None else None
+    with place.locked() if place else nullcontext(), one_thread():
+        if place:
+            place.check(config)
+            if place.finished(config) and place.same_places(config):
+                return _stored(place, config)
+        prepared = prepare(config)
+        algorithm = build_algorithm(config.algorithm, prepared.plan)
+        fingerprint = prepared.data.fingerprint
+        if place:
+            place.check_data(fingerprint)
+            if place.finished(config):
+                return _stored(place, config)
+            if place.result.exists() and place.state.exists():
+                load_progress(
+                    place.state, algorithm
+                )  # a damaged one is told before the result is given up
+        processes, device = number_of_workers(workers, prepared), device_named(device)
+        if processes > 1:
+            prepared = prepared.with_images(shared(prepared.data.images))
+        workshop = Workshop(prepared.federation, prepared.model, prepared.plan, device)
+        if algorithm_entry(config.algorithm).by_branch:
+            _ = workshop.branch_nets  # a net that cannot be decoupled is refused now, not later
+        with disk_space(place):
+            if place:
+                place.claim(config, fingerprint)
+            with engine_of(workshop, processes, config.client_time_limit) as engine:
+                return train_and_test(
+                    config, prepared, algorithm, engine, workshop.initial, place, callbacks
+                )
+
+
+def resume(
+    folder: str | Path,
+    callbacks: Sequence[Callback] = (),
+    *,
+    workers: int | str = "auto",
+    device: str = "auto",
+    trust_code: Trust = False,
+) -> Result:
+    """Go on with the run in a folder.
+
+    If its config names code, ``module:callable``, it is refused unless ``trust_code`` is set.
+    """
+    place = RunFolder(folder)
+    if not place.config.exists():
+        raise RunError(f"{folder}: no run here (there is no {place.config.name})")
+    config = place.read_config()
+    check_trust(config.settings(), place.config, trust_code, RunError)
+    return run(config, folder, callbacks, workers=workers, device=device)
+
+
+def _stored(place: RunFolder, config: Config) -> Result:
+    """Return what a finished run left; of code, what the config names is trusted."""
+    return Result(place.read_result(), load(place.path, trust_code=config.code()), place.path)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute in one thread: the sums come out the same on every machine size."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def disk_space(place: RunFolder | None) -> Iterator[None]:
+    """Say what to do when the disk is full; every file is then as the last whole round left it."""
+    try:
+        yield
+    except OSError as error:
+        if place is None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise RunError(
+            f"{place.path}: cannot write ({error.strerror}); make room and give the same command "
+            "again: the run goes on from its last whole round"
+        ) from None
+
+
+def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
+    """Return how many processes train: as asked, but no more than clients take part in a round."""
+    if wanted == "auto":
+        wanted = os.environ.get("FEDGRAIN_WORKERS") or available_cores()
+    try:
+        count = int(wanted)
+    except ValueError:
+        raise ConfigError(f"workers is {wanted!r}, but must be a number or auto") from None
+    if count < 1:
+        raise ConfigError(f"workers is {count}, but at least 1 is needed")
+    pairs = joining(len(prepared.federation.clients), prepared.plan.join_ratio)
+    if algorithm_entry(prepared.algorithm).by_branch:  # all are trained side by side
+        pairs *= len(prepared.federation.taxonomy.internal)
+    return min(count, pairs)
+
+
+def device_named(wanted: str) -> str:
+    """Return the device to train on; "auto" is CUDA where there is one."""
+    there = torch.cuda.is_available()
+    if wanted == "auto":
+        return "cuda" if there else "cpu"
+    kind, _, number = wanted.partition(":")
+    if kind not in ("cpu", "cuda") or not (number.isdecimal() or kind == wanted):
+        raise ConfigError(f"device {wanted!r} does not exist; choose cpu, cuda or auto")
+    if kind == "cuda" and not there:
+        raise ConfigError("device cuda was asked for, but torch finds none; choose cpu or auto")
+    return wanted
+
+
+@contextmanager
+def engine_of(workshop: Workshop, workers: int, time_limit: float | None) -> Iterator[Engine]:
+    """Provide the engine for so many workers: one trains in this process."""
+    if workers == 1:
+        yield SequentialEngine(workshop)
+        return
+    with LocalEngine(workshop, workers, time_limit) as engine:
+        yield engine
+
+
+def train_and_test(
+    config: Config,
+    prepared: Prepared,
+    algorithm: FederatedAlgorithm[Any],
+    engine: Engine,
+    initial: State,
+    place: RunFolder | None,
+    callbacks: Sequence[Callback],
+    about: Callable[[], Mapping[str, Any]] = dict,
+) -> Result:
+    """Run all rounds that are left on an engine, test the final model and write the result.
+
+    ``initial`` are the weights before the first round. ``about`` is asked at the end for what else
+    the result is to hold.
+    """
+    with disk_space(place):
+        progress = train_rounds(algorithm, engine, initial, place, callbacks)
+        final = algorithm.final_model(progress.state, engine)
+        model = trained_model(prepared, final)
+        values = {**result_values(config, prepared, model, final, progress), **about()}
+        if place:
+            model.save(place, final.weights)
+            place.write_result(values, progress.lines)
+    for callback in callbacks:
+        callback.on_run_end(values)
+    return Result(values, model, place.path if place else None)
+
+
+def train_rounds(
+    algorithm: FederatedAlgorithm[Any],
+    engine: Engine,
+    initial: State,
+    place: RunFolder | None,
+    callbacks: Sequence[Callback],
+) -> Progress:
+    """Run all rounds that are left, from the last whole state."""
+    progress = Progress(algorithm.init(initial))
+    if place and place.state.exists():
+        progress = load_progress(place.state, algorithm)
+        place.check_lines(progress.lines, progress.metrics_sha256)
+    if place:
+        place.keep_lines(progress.lines)
+    while True:
+        progress = replace(progress, state=algorithm.next_stage(progress.state, engine))
+        if algorithm.finished(progress.state, engine):
+            return progress
+        for callback in callbacks:
+            callback.on_round_start(*algorithm.next_round(progress.state))
+        began, before = time.perf_counter(), len(engine.retries)
+        with tracebacks_kept(place.faults if place else None):
+            state, report = algorithm.apply(progress.state, engine)
+        took = time.perf_counter() - began
+        retries = engine.retries[before:]
+        line = {**report.line(), "seconds": round(took, 3)}
+        if retries:
+            line["retries"] = list(retries)
+        progress = replace(
+            progress,
+            state=state,
+            lines=progress.lines + 1,
+            seconds=progress.seconds + took,
+            faults=progress.faults + len(report.faults),
+            retries=progress.retries + len(retries),
+        )
+        if place:
+            place.add_line(line)
+            progress = replace(progress, metrics_sha256=place.metrics_digest(progress.lines))
+            save_progress(place.state, progress, algorithm)
+        for callback in callbacks:
+            callback.on_round_end(line)
+
+
+def trained_model(prepared: Prepared, final: FinalModel) -> TrainedModel:
+    """Return the model of the final weights, on the CPU."""
+    federation, names = prepared.federation, prepared.model
+    shape = federation.source.shape
+    head = build_head(names.head, federation.taxonomy, **names.head_settings)
+    return TrainedModel(
+        taxonomy=federation.taxonomy,
+        full_taxonomy=federation.full_taxonomy,
+        normalisation=federation.source.normalisation,
+        image_shape=shape,
+        net_name=names.net,
+        head_name=names.head,
+        head_settings=names.head_settings,
+        head=head,
+        net=model_net(names.net, head, shape, final.weights, branches=final.by_branch),
+    )

@@ -1,0 +1,340 @@
+"""The folder of a run: what it was told, what it did, what it learned, how it ended."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedgrain import arithmetic, catalogue
+from fedgrain.checksums import damaged, digest, read_checked, tell_unchecked, write_checked
+from fedgrain.errors import FedgrainError, RunError
+from fedgrain.files import (
+    append_line,
+    open_own,
+    parts_of,
+    read_bytes,
+    read_text,
+    remove_parts,
+    write_text,
+)
+from fedgrain.parsing import parse_json
+from fedgrain.runs.config import PLACES, Config, differences, read_config
+from fedgrain.runs.tensor_files import about_of
+
+AGAIN = "copy the folder again, or run it again in a new one"
+TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # what others keep in the folder
+ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # what a line of metrics holds
+CAPS = ("rounds", "cycles")  # which a run may be allowed more of
+_SCORE = (float, int, type(None))
+RESULT: dict[str, Any] = {  # what a result holds, whatever the method
+    **dict.fromkeys(("hr", "hp", "hf", "accuracy", "validation_hf"), _SCORE),
+    **dict.fromkeys(("rounds", "cycles"), int),
+    "seconds": (float, int),
+    "tested_on": (str, type(None)),
+    "accuracy_per_depth": (list, type(None)),
+    "untrained_branches": list,
+}
+
+
+class RunFolder:
+    """Paths and small files of one run."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.toml"
+        self.environment = self.path / "environment.json"
+        self.metrics = self.path / "metrics.jsonl"
+        self.state = self.path / "state.safetensors"
+        self.best = self.path / "best.safetensors"
+        self.model = self.path / "model.json"
+        self.result = self.path / "result.json"
+        self.faults = self.path / "faults.log"
+        self.lock = self.path / ".lock"
+        self.again = self.path / ".again"  # the state belongs to a first stage that goes on
+
+    @property
+    def written(self) -> list[str]:
+        """Names of the files that are written whole."""
+        files = (self.config, self.environment, self.metrics, self.state, self.best)
+        return [path.name for path in (*files, self.model, self.result, self.again)] + [*TRACKED]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out; the lock ends with the process, however it ends.
+
+        A folder that no run has claimed by the end is left as it was found.
+        """
+        new = [place for place in (self.path, *self.path.parents) if not place.exists()]
+        self.path.mkdir(parents=True, exist_ok=True)
+        had_lock = os.path.lexists(self.lock)
+        with exclusive(self.lock):
+            try:
+                yield
+            finally:
+                if not self.config.exists() and not had_lock:
+                    self.lock.unlink()
+                    with suppress(OSError):  # somebody put something there
+                        for place in new:
+                            place.rmdir()
+
+    def check(self, config: Config) -> None:
+        """Refuse a folder that belongs to another config, or to something else.
+
+        A config that only allows more rounds or cycles is the same run, gone on with. In a folder
+        of ours, what was cut off while it was written is cleared away.
+        """
+        if self.config.exists():
+            different = differences(self.read_config(), config)
+            if different and not self._asks_for_more(config):
+                raise RunError(
+                    f"{self.path}: the folder holds a run with other settings: "
+                    f"{', '.join(different)}; choose another folder or the same settings"
+                )
+            remove_parts(self.path, self.written)
+            return
+        # killed between two files of claim(), or while one of them was written
+        parts = parts_of(self.path, [self.environment.name, self.config.name])
+        ours = [self.lock.name, self.environment.name, *(part.name for part in parts)]
+        strangers = sorted(p.name for p in self.path.iterdir() if p.name not in ours)
+        if strangers:
+            raise RunError(
+                f"{self.path}: the folder is not empty and not a run ({strangers[0]}); "
+                "choose a new folder"
+            )
+        remove_parts(self.path, self.written)
+
+    def read_config(self) -> Config:
+        """Read the settings of the run, as they were when it began or was allowed more rounds."""
+        self.check_config()
+        return read_config(self.config)
+
+    def check_config(self) -> None:
+        """Refuse settings that are not those the run was made with."""
+        told = self._surroundings().get("config_sha256")
+        if told is not None and digest([read_bytes(self.config)]) not in told:
+            raise RunError(
+                f"{self.config}: not as it was when the run began; put it back as it was, or copy "
+                "it to another place, change it there and run it in a new folder"
+            )
+
+    def _surroundings(self) -> dict[str, Any]:
+        return read_json(self.environment) if self.environment.exists() else {}
+
+    def check_data(self, fingerprint: str) -> None:
+        """Refuse a folder whose run has seen other data; one of an older version does not tell."""
+        before = self.data_seen()
+        if before is not None and before != fingerprint:
+            raise RunError(
+                f"{self.path}: the folder holds a run on other images or labels than the data set "
+                "has now; choose another folder, or give it the same data"
+            )
+
+    def data_seen(self) -> str | None:
+        """Return the fingerprint of the data its run was made with."""
+        return self._surroundings().get("data")
+
+    def check_arithmetic(self) -> None:
+        """Refuse to go on in another arithmetic; a folder of an older version does not tell its."""
+        if not (self.config.exists() and self.environment.exists()):
+            return
+        before = read_json(self.environment).get("arithmetic")
+        problem = None if before is None else arithmetic.refusal(str(before))
+        if problem:
+            raise RunError(f"{self.path}: {problem}")
+
+    def same_places(self, config: Config) -> bool:
+        """Tell whether the data is looked for where the run in this folder found it."""
+        before = self.read_config()
+        return all(getattr(before, name) == getattr(config, name) for name in PLACES)
+
+    def finished(self, config: Config) -> bool:
+        """Tell whether the run has ended, and would have under this config."""
+        return self.config.exists() and self.result.exists() and not self.cut_short(config)
+
+    def cut_short(self, config: Config) -> bool:
+        """Tell whether it ended at a cap of rounds or cycles that this config raises."""
+        if not (self.config.exists() and self.result.exists()):
+            return False
+        ended = self.read_result()
+        before = ended.get("config") or self.read_config().settings()
+        return any(getattr(config, cap) > before[cap] == ended[cap] for cap in CAPS)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the result is that of the config: a run that goes on keeps its earlier one."""
+        if not self.config.exists():
+            return self.result.exists()
+        return self.finished(self.read_config())
+
+    def _asks_for_more(self, config: Config) -> bool:
+        before = self.read_config()
+        caps = {cap: max(getattr(before, cap), getattr(config, cap)) for cap in CAPS}
+        raised = replace(before, **caps)
+        return bool(differences(before, raised)) and not differences(raised, config)
+
+    def claim(self, config: Config, data: str | None = None) -> None:
+        """Make the folder this config's, on data of a fingerprint, once ``config.toml`` is there.
+
+        Where more rounds are allowed than before, the run is not finished any more; its model and
+        result stay until others take their place. Branches of a second stage that came after a
+        first stage which the cap cut short begin again.
+        """
+        if self.config.exists():
+            self.check_arithmetic()
+            if self._asks_for_more(config):
+                if self.result.exists() and not self.state.exists():
+                    raise RunError(
+                        f"{self.path}: the run ended at a cap, and there is no {self.state.name} "
+                        "to go on from; take the rounds and cycles it had, or a new folder"
+                    )
+                if self._first_stage_goes_on(config):
+                    write_text(self.again, "")
+                self._write_config(config, self._surroundings(), [read_bytes(self.config)])
+            if self.again.exists():
+                self.state.unlink(missing_ok=True)
+                self.again.unlink()
+            return
+        try:
+            self._write_config(config, {**environment(), "data": data}, [])
+        except BaseException:
+            self.environment.unlink(missing_ok=True)
+            raise
+
+    def _write_config(
+        self, config: Config, surroundings: dict[str, Any], before: list[bytes]
+    ) -> None:
+        """Write the config after its checksum; until it is there, that before is right as well."""
+        text = config.toml()
+        told = [digest([raw]) for raw in (*before, text.encode())]
+        write_json(self.environment, {**surroundings, "config_sha256": told})
+        write_text(self.config, text)
+
+    def _first_stage_goes_on(self, config: Config) -> bool:
+        cap, stages = self.read_config().rounds, [m["stage"] for m in self.metrics_lines()]
+        entry = catalogue.algorithm(config.algorithm)
+        first = entry.begins_with
+        return entry.name in stages and config.rounds > cap == stages.count(first)
+
+    def metrics_lines(self) -> list[dict[str, Any]]:
+        """Return the rounds so far."""
+        text = read_text(self.metrics) if self.metrics.exists() else ""
+        lines = []
+        for number, one in enumerate(text.splitlines(), start=1):
+            try:
+                line = parse_json(one, self.metrics)
+            except FedgrainError:
+                line = None
+            if not isinstance(line, dict) or not line.keys() >= ROUND:
+                raise RunError(f"{self.metrics}, line {number}: not a round of a run; {AGAIN}")
+            lines.append(line)
+        if self.ended:
+            self.check_lines(*self._read_result()[1])
+        elif self.state.exists() and not self.again.exists():
+            about = about_of(self.state, read_bytes(self.state))
+            self.check_lines(int(about.get("lines", 0)), about.get("metrics_sha256"))
+        return lines
+
+    def metrics_digest(self, count: int) -> str:
+        """Return the checksum of the first lines of ``metrics.jsonl``."""
+        return digest(self._raw_lines()[:count])
+
+    def check_lines(self, count: int, told: str | None) -> None:
+        """Refuse metrics that lack one of the first lines, or where one is not as it was."""
+        if len(self._raw_lines()) < count:
+            raise RunError(f"{self.metrics}: some of its {count} rounds are missing; {AGAIN}")
+        if told is not None and self.metrics_digest(count) != told:
+            raise damaged(self.metrics, AGAIN, RunError)
+
+    def _raw_lines(self) -> list[bytes]:
+        raw = read_bytes(self.metrics) if self.metrics.exists() else b""
+        return [line + b"\n" for line in raw.split(b"\n")[:-1]]
+
+    def read_result(self) -> dict[str, Any]:
+        """Read how the run ended."""
+        return self._read_result()[0]
+
+    def _read_result(self) -> tuple[dict[str, Any], tuple[int, str | None]]:
+        values, checked = read_checked(self.result, AGAIN, RunError)
+        rounds = values.pop("metrics", None)
+        for name, kinds in RESULT.items():
+            if not isinstance(values.get(name, ...), kinds):
+                raise RunError(f"{self.result}: {name} is missing or damaged; {AGAIN}")
+        if not checked:
+            tell_unchecked(self.result)
+            return values, (0, None)
+        return values, (rounds["lines"], rounds["sha256"])
+
+    def write_result(self, values: dict[str, Any], lines: int) -> None:
+        """Write how the run ended, with the checksum of the lines of metrics that led there."""
+        rounds = {"lines": lines, "sha256": self.metrics_digest(lines)}
+        write_json(self.result, {**values, "metrics": rounds})
+
+    def keep_lines(self, count: int) -> None:
+        """Drop what a killed run had written of a round that its state does not hold."""
+        if self.metrics.exists() and read_bytes(self.metrics) != b"".join(
+            kept := self._raw_lines()[:count]
+        ):
+            write_text(self.metrics, b"".join(kept).decode())
+
+    def add_line(self, line: dict[str, Any]) -> None:
+        """Append one round to ``metrics.jsonl``, all of it or nothing."""
+        append_line(self.metrics, json.dumps(line))
+
+
+@contextmanager
+def exclusive(lock: Path) -> Iterator[None]:
+    """Hold a lock file, or say at once that another process does."""
+    try:
+        descriptor = open_own(lock, os.O_RDWR)
+    except FileNotFoundError:  # the folder went away in between
+        raise RunError(f"{lock.parent}: another process was just here; try again") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"{lock.parent}: another process is running here; wait for it to end"
+            ) from None
+        if not lock.exists() or not os.path.samestat(os.fstat(descriptor), lock.stat()):
+            raise RunError(f"{lock.parent}: another process was just here; try again")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write an object with its checksum, whole or not at all."""
+    write_checked(path, content)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read an object and check it; one of an older version has no checksum."""
+    content, checked = read_checked(path, AGAIN, RunError)
+    if not checked:
+        tell_unchecked(path)
+    return content
+
+
+def environment() -> dict[str, Any]:
+    """Return the versions and the machine a run was made with."""
+    from importlib.metadata import version
+
+    import torch
+
+    packages = ("fedgrain", "numpy", "torch", "pillow", "safetensors")
+    return {
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in packages},
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "arithmetic": arithmetic.in_use(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),  # they decide the last bits
+        "cores": os.cpu_count(),
+    }

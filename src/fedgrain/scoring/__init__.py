@@ -1,0 +1,1 @@
+"""From probabilities of nodes to a prediction, and from predictions to scores."""

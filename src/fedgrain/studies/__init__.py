@@ -1,0 +1,1 @@
+"""Many runs: the grid, the search of learning rates, the execution, the tables."""

@@ -1,0 +1,133 @@
+"""What the runs of a study found: scores per data set, method, alpha and seed, and the paper's."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from fedgrain.errors import StudyError
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.studies.intervals import Estimate, estimate
+from fedgrain.studies.study import Study, cell_runs, read_study
+from fedgrain.studies.study_folder import StudyFolder
+
+SKEW_METRICS = {"hr": "HR", "hp": "HP", "hf": "HF"}
+ZERO_SHOT_METRICS = {"seen_hf": "seen HF", "unseen_hf": "unseen HF"}
+Key = tuple[str, str, float]  # data set, method, alpha
+
+
+@dataclass(frozen=True)
+class Results:
+    """Scores by (data set, method, alpha), then by metric, then by seed."""
+
+    study: Study
+    scores: Mapping[Key, Mapping[str, Mapping[int, float]]]
+    missing: int  # cells of the grid without a result
+    cut_short: int = 0  # runs that ended at a smaller cap than the study has now
+
+    def left(self) -> list[str]:
+        """Say what of the study is still to be run; nothing where all is."""
+        told = []
+        if self.missing:
+            told.append(f"{self.missing} cells of the grid have no result yet")
+        if self.cut_short:
+            told.append(
+                f"{self.cut_short} runs ended at an earlier, smaller cap of rounds or cycles; "
+                "the study goes on with them when it is run again"
+            )
+        return told
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """Names of the columns by metric."""
+        return ZERO_SHOT_METRICS if self.study.zero_shot else SKEW_METRICS
+
+    def by_seed(self, dataset: str, method: str, alpha: float, metric: str) -> Mapping[int, float]:
+        """Return a metric of every finished seed."""
+        return self.scores.get((dataset, method, alpha), {}).get(metric, {})
+
+    def estimate(self, dataset: str, method: str, alpha: float, metric: str) -> Estimate | None:
+        """Return mean and interval over the finished seeds; None without any."""
+        values = self.by_seed(dataset, method, alpha, metric)
+        return estimate(list(values.values())) if values else None
+
+    def difference(
+        self, dataset: str, method: str, other: str, alpha: float, metric: str
+    ) -> Estimate | None:
+        """Return the mean difference of two methods over the seeds that both finished."""
+        mine = self.by_seed(dataset, method, alpha, metric)
+        theirs = self.by_seed(dataset, other, alpha, metric)
+        common = [mine[seed] - theirs[seed] for seed in mine if seed in theirs]
+        return estimate(common) if common else None
+
+
+def collect(folder: str | Path) -> Results:
+    """Read the results of a study's finished runs; local-only is the mean over its clients."""
+    place = StudyFolder(folder)
+    if not place.study.exists():
+        raise StudyError(f"{folder}: no study here (there is no {place.study.name})")
+    study = read_study(place.study)
+    rates = place.rates() if study.search else {}
+    metrics = ZERO_SHOT_METRICS if study.zero_shot else SKEW_METRICS
+    scores: dict[Key, dict[str, dict[int, float]]] = {}
+    missing, cut_short = 0, set[str]()
+    for dataset, method, alpha, seed in product(
+        study.datasets, study.methods, study.alphas, study.seeds
+    ):
+        names = cell_runs(study, dataset, method, alpha, seed, rates)
+        found = [_finished(place.runs / name) for name in names]
+        values = [one for one in found if one is not None]
+        if len(values) < len(found):
+            missing += 1
+            continue
+        cut_short |= {n for n, c in names.items() if RunFolder(place.runs / n).cut_short(c)}
+        for metric in metrics:
+            by_seed = scores.setdefault((dataset, method, alpha), {}).setdefault(metric, {})
+            if all(one.get(metric) is not None for one in values):
+                by_seed[seed] = fmean(one[metric] for one in values)
+    return Results(study, scores, missing, len(cut_short))
+
+
+def run_folders(
+    folder: str | Path, study: Study, dataset: str, method: str, alpha: float, seed: int
+) -> list[RunFolder]:
+    """Return the run folders of one cell of a study."""
+    place = StudyFolder(folder)
+    names = cell_runs(study, dataset, method, alpha, seed, place.rates())
+    return [RunFolder(place.runs / name) for name in names]
+
+
+def _finished(path: Path) -> dict[str, Any] | None:
+    place = RunFolder(path)
+    return place.read_result() if place.result.exists() else None
+
+
+@cache
+def paper_figures(zero_shot: bool = False) -> dict[Key, dict[str, tuple[float, float]]]:
+    """Return the paper's means and intervals by (data set, method, alpha), then by metric."""
+    name = "paper_zero_shot_results.csv" if zero_shot else "paper_skew_results.csv"
+    text = (files("fedgrain.studies") / "resources" / name).read_text("utf-8")
+    columns = (
+        {"seen_hf": ("seen_h_f", "seen_ci95"), "unseen_hf": ("unseen_h_f", "unseen_ci95")}
+        if zero_shot
+        else {
+            "hr": ("h_recall", "h_recall_ci95"),
+            "hp": ("h_precision", "h_precision_ci95"),
+            "hf": ("h_f", "h_f_ci95"),
+        }
+    )
+    figures = {}
+    for row in csv.DictReader(text.splitlines()):
+        key = (row["dataset"], f"{row['method']}/paper", float(row.get("alpha") or 0.0))
+        figures[key] = {
+            metric: (float(row[mean]), float(row[interval]))
+            for metric, (mean, interval) in columns.items()
+        }
+    return figures

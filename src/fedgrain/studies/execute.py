@@ -1,0 +1,59 @@
+"""Run a study: the search of learning rates, then every run of the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedgrain.files import remove_parts, write_text
+from fedgrain.runs.run_folder import exclusive, write_json
+from fedgrain.studies.rate_search import search_rates
+from fedgrain.studies.scheduling import Outcome, StudyProgress, work_off
+from fedgrain.studies.study import Study, plan_runs, selected
+from fedgrain.studies.study_folder import Rates, StudyFolder, check_folder
+
+if TYPE_CHECKING:
+    from fedgrain.runs.tracking import Tracking
+
+
+def run_study(
+    study: Study,
+    folder: str | Path,
+    executor: Executor,
+    progress: StudyProgress,
+    tracking: Tracking | None = None,
+    only: Sequence[str] = (),
+) -> Outcome:
+    """Run what is missing of a study; a run that fails does not stop the others.
+
+    ``only`` are patterns of run names: the rest of the grid is left for another time. The runs of
+    the grid are tracked where asked, those of the search are not.
+    """
+    study = study.complete()
+    place = StudyFolder(folder)
+    check_folder(study, place)
+    selected(plan_runs(study, {}), only)  # refuse a pattern that matches nothing before any run
+    place.path.mkdir(parents=True, exist_ok=True)
+    with exclusive(place.lock):
+        remove_parts(place.path, [f.name for f in (place.study, place.search, place.failures)])
+        write_text(place.study, study.toml())
+        rates: Rates = {}
+        if study.search:
+            rates, outcome = search_rates(study, place, executor, progress)
+            if outcome.failures:
+                write_json(place.failures, dict(outcome.failures))
+                return outcome
+        outcome = work_off(
+            selected(plan_runs(study, rates), only),
+            place.runs,
+            executor,
+            progress,
+            "runs",
+            tracking,
+        )
+        place.failures.unlink(missing_ok=True)
+        if outcome.failures:
+            write_json(place.failures, dict(outcome.failures))
+    return outcome

@@ -1,0 +1,165 @@
+"""The methods a study compares, by name.
+
+``<head>/<supervision>`` is FedAvg with that head. An algorithm that works with one head only goes
+by its own name, ``fedbdft/<supervision>``; any other is ``<algorithm>:<head>/<supervision>``. The
+bounds of the method, section 10, are ``local-only``, ``centralised`` and ``oracle``, on the head
+cond-softmax or as ``oracle:<head>`` on another, always under the paper's rule. Any of them may end
+in settings of its own, ``flat-softmax/projection+laziness=0.1``: a variant, compared under that
+name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fedgrain import catalogue
+from fedgrain.errors import ConfigError, StudyError
+from fedgrain.runs.config import Config, setting_of
+
+BOUNDS = ("local-only", "centralised", "oracle")
+PAPER_HEADS = (
+    "flat-softmax",
+    "cond-sigmoid",
+    "ps-softmax",
+    "softmax-descendant",
+    "softmax-margin",
+    "cond-softmax",
+)
+
+
+# What the grid decides in each run's config; the rest are the study's settings.
+GRID = (
+    "dataset", "algorithm", "head", "supervision", "first_stage_supervision", "alpha", "seed",
+    "sample_seed", "zero_shot", "pooled", "only_client",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a method sets in a config."""
+
+    name: str
+    algorithm: str
+    head: str
+    supervision: str
+    bound: str | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)  # settings of a variant
+
+    def settings(self, alpha: float, clients: int) -> list[dict[str, Any]]:
+        """Return the settings of its runs: one, or one per client for local-only."""
+        common = {
+            "algorithm": self.algorithm,
+            "head": self.head,
+            "supervision": self.supervision,
+            "alpha": 0.0 if self.bound == "oracle" else alpha,
+            **self.own,
+        }
+        if self.bound == "centralised":
+            return [{**common, "pooled": True}]
+        if self.bound == "local-only":
+            return [{**common, "only_client": client} for client in range(clients)]
+        return [common]
+
+    @property
+    def variant(self) -> str:
+        """What follows the first plus sign of its name: tells its runs from the plain method's."""
+        return self.name.partition("+")[2]
+
+    @property
+    def searched_as(self) -> str:
+        """Whose learning rate it takes: at alpha 0 every supervision of a head is the same loss."""
+        return rate_owner(self.algorithm, self.head)
+
+    @property
+    def staged(self) -> bool:
+        """Whether it begins with another algorithm and has a learning rate of its own."""
+        return catalogue.algorithm(self.algorithm).begins_with is not None
+
+    @property
+    def baseline(self) -> bool:
+        """Whether it is a head trained by FedAvg under the paper's rule, as the paper compares."""
+        return self.bound is None and (self.algorithm, self.supervision) == ("fedavg", "paper")
+
+
+def rate_owner(algorithm: str, head: str) -> str:
+    """Return whose learning rate a search tries: the algorithm's own, else its head's."""
+    return head if catalogue.algorithm(algorithm).rate == "lr" else algorithm
+
+
+def method_name(config: Config) -> str:
+    """Return how a study calls the method of a run, without its variant."""
+    entry = catalogue.algorithm(config.algorithm)
+    head = config.head if entry.name == "fedavg" else f"{entry.name}:{config.head}"
+    return f"{entry.name if entry.head else head}/{config.supervision or 'paper'}"
+
+
+def parse_method(name: str) -> Method:
+    """Return the method of a name, or say what a name looks like."""
+    plain, *variant = name.split("+")
+    if variant:
+        return replace(_parse_plain(plain), name=name, own=_own_settings(name, variant))
+    return _parse_plain(name)
+
+
+def _own_settings(name: str, texts: list[str]) -> dict[str, Any]:
+    """Read the settings of a variant; the grid's own are not for it to change."""
+    try:
+        own = dict(setting_of(text) for text in texts)
+    except ConfigError as error:
+        raise StudyError(f"method {name!r}: {error}") from None
+    for key in own:
+        if key in GRID and key != "first_stage_supervision":
+            raise StudyError(f"method {name!r}: {key} is decided by the grid of a study")
+    return own
+
+
+def is_bound(name: str) -> bool:
+    """Whether a method is a bound, which does not compete."""
+    return parse_method(name).bound is not None
+
+
+def _parse_plain(name: str) -> Method:
+    bound, _, bound_head = name.partition(":")
+    if bound in BOUNDS:
+        if ":" in name and not bound_head:
+            raise StudyError(f"method {name!r}: a head is missing after the colon")
+        head = bound_head or "cond-softmax"
+        _check_supervision(name, head, "paper")
+        return Method(name, "fedavg", head, "paper", bound)
+    head, slash, supervision = name.rpartition("/")
+    if not slash:
+        raise StudyError(
+            f"method {name!r} is neither <head>/<supervision>, such as flat-softmax/projection or "
+            f"fedbdft/paper, nor one of {', '.join(BOUNDS)}"
+        )
+    first, _, rest = head.partition(":")
+    entry = catalogue.ALGORITHMS.get(first, catalogue.ALGORITHMS["fedavg"])
+    if first in catalogue.ALGORITHMS:
+        head = rest or entry.head or ""
+    if entry.head not in (None, head):
+        raise StudyError(f"method {name!r}: {entry.name} needs the head {entry.head}, not {head}")
+    if supervision not in entry.supervisions:
+        raise StudyError(
+            f"method {name!r}: {entry.name} takes supervision {' or '.join(entry.supervisions)}"
+        )
+    _check_supervision(name, head, supervision)
+    return Method(name, entry.name, head, supervision)
+
+
+def _check_supervision(name: str, head: str, supervision: str) -> None:
+    offered = tuple(catalogue.SUPERVISIONS)  # a head of the user's own is asked when it is built
+    if head in catalogue.HEADS:
+        offered = catalogue.HEADS[head].supervisions
+    elif ":" not in head:
+        known = [*(n for n, e in catalogue.ALGORITHMS.items() if e.head), *catalogue.HEADS]
+        raise StudyError(
+            f"method {name!r}: there is no head {head!r}; choose {', '.join(known)}, "
+            "or your own as module:callable"
+        )
+    if supervision not in offered:
+        raise StudyError(
+            f"method {name!r}: {head} takes supervision {' or '.join(offered)}, "
+            f"not {supervision or 'nothing'}"
+        )

@@ -1,0 +1,122 @@
+"""The search of learning rates that comes before a study (method, section 10).
+
+At alpha 0 every label is a leaf and all supervisions of a head are the same loss, so `paper` stands
+for them all, and the bounds take the rate of their head. An algorithm of two stages takes the rate
+of its head for the first; what is searched for it is the rate of the second. A candidate at which
+training diverges for any seed is out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from itertools import product
+from statistics import fmean
+from typing import Any
+
+from fedgrain import catalogue
+from fedgrain.errors import StudyError
+from fedgrain.runs.config import Config
+from fedgrain.runs.run_folder import write_json
+from fedgrain.studies.methods import parse_method, rate_owner
+from fedgrain.studies.scheduling import Outcome, StudyProgress, work_off
+from fedgrain.studies.study import Study, linked, rate_setting, run_name
+from fedgrain.studies.study_folder import Rates, StudyFolder
+
+
+def search_rates(
+    study: Study, place: StudyFolder, executor: Executor, progress: StudyProgress
+) -> tuple[Rates, Outcome]:
+    """Find the rates by mean validation HF over the search seeds; ``search.json`` has all of it."""
+    methods = [parse_method(name) for name in study.methods]
+    heads = list(dict.fromkeys(method.head for method in methods))
+    rates: Rates = {dataset: {} for dataset in study.datasets}
+    tables: dict[str, dict[str, Any]] = {dataset: {} for dataset in study.datasets}
+    stages = [("lr", heads)]
+    staged = dict.fromkeys(method.searched_as for method in methods if method.staged)
+    stages += [(rate_setting(name), [name]) for name in staged]
+    before = place.read_search()["tables"] if place.search.exists() else {}
+    everything, earlier = Outcome(), dict[str, Config]()
+    for setting, searched in stages:
+        configs = {
+            f"{run_name(config)}-{setting}{value:g}": config
+            for dataset, one, value, seed in product(
+                study.datasets, searched, study.tried(setting), study.search_seeds
+            )
+            for config in [study.search_config(dataset, one, seed, setting, value, rates[dataset])]
+        }
+        known = _found_before(before, configs, setting)
+        planned = [
+            run
+            for run in linked({**earlier, **configs})
+            if run.name in configs and run.name not in known
+        ]
+        outcome = work_off(planned, place.search_runs, executor, progress, f"search of {setting}")
+        everything.values |= outcome.values
+        everything.failures |= {
+            name: told for name, told in outcome.failures.items() if name not in outcome.diverged
+        }
+        if everything.failures:
+            return rates, everything
+        earlier |= configs
+        known |= {name: values["validation_hf"] for name, values in outcome.values.items()}
+        for dataset, one in product(study.datasets, searched):
+            scores = _scores(configs, known, dataset, one, setting)
+            tables[dataset][one] = _settled(scores, setting, f"{dataset}, {one}")
+            head = catalogue.algorithm(one).head  # whose rate its first stage takes
+            start = rates[dataset][head] if head else {}
+            rates[dataset][one] = {**start, setting: tables[dataset][one]["best"]}
+    write_json(place.search, {"rates": rates, "tables": tables})
+    return rates, everything
+
+
+def _found_before(
+    tables: Mapping[str, Any], configs: Mapping[str, Config], setting: str
+) -> dict[str, float | None]:
+    """Return what an earlier search in this folder found, by run; None where training diverged."""
+    found = {}
+    for name, config in configs.items():
+        table = tables.get(config.dataset, {}).get(_searched(config), {}).get("validation_hf", {})
+        by_seed = table.get(f"{getattr(config, setting):g}", {})
+        if str(config.seed) in by_seed:
+            found[name] = by_seed[str(config.seed)]
+    return found
+
+
+def _searched(config: Config) -> str:
+    return rate_owner(config.algorithm, config.head)
+
+
+def _scores(
+    configs: Mapping[str, Config],
+    known: Mapping[str, float | None],
+    dataset: str,
+    searched: str,
+    setting: str,
+) -> dict[float, dict[str, float | None]]:
+    """Return validation HF by candidate, then by seed; None where training diverged."""
+    scores: dict[float, dict[str, float | None]] = {}
+    for name, config in configs.items():
+        if (config.dataset, _searched(config)) == (dataset, searched):
+            by_seed = scores.setdefault(getattr(config, setting), {})
+            by_seed[str(config.seed)] = known.get(name)
+    return scores
+
+
+def _settled(
+    scores: Mapping[float, Mapping[str, float | None]], setting: str, what: str
+) -> dict[str, Any]:
+    """Take the candidate with the best mean; among equals the smallest."""
+    means: dict[float, float | None] = {}
+    for value, by_seed in sorted(scores.items()):
+        finite = [score for score in by_seed.values() if score is not None]
+        means[value] = fmean(finite) if len(finite) == len(by_seed) else None
+    standing = {value: mean for value, mean in means.items() if mean is not None}
+    if not standing:
+        raise StudyError(f"{what}: training diverged at every candidate for {setting}; add lower")
+    return {
+        "setting": setting,
+        "best": max(standing, key=standing.__getitem__),
+        "mean_validation_hf": {f"{value:g}": mean for value, mean in means.items()},
+        "validation_hf": {f"{value:g}": dict(scores[value]) for value in means},
+    }

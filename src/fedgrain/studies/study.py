@@ -1,0 +1,317 @@
+"""A study: a grid of methods, alphas, seeds and data sets, and the runs that it asks for.
+
+A study is a folder: ``study.toml``, ``runs/`` and, after a search of learning rates, ``search/``
+and ``search.json``. Every run in it is an ordinary run folder, so a study that was stopped, however
+it was stopped, goes on by being started again.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from fedgrain import catalogue
+from fedgrain.errors import ConfigError, StudyError
+from fedgrain.files import read_text
+from fedgrain.parsing import parse_toml
+from fedgrain.runs.config import Config, toml_value
+from fedgrain.studies.methods import GRID, Method, method_name, parse_method
+
+IMAGENET_SAMPLE = 42  # seed of the images for the search
+MAY_GROW = ("datasets", "methods", "alphas", "seeds")
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to compare. ``settings`` are those of every run's config."""
+
+    name: str
+    datasets: tuple[str, ...] = ("glyphs",)
+    methods: tuple[str, ...] = ("flat-softmax/paper",)
+    alphas: tuple[float, ...] = (0.0, 0.3, 0.6, 0.9)
+    seeds: tuple[int, ...] = tuple(range(47, 57))
+    zero_shot: bool = False
+    search: bool = False  # learning rates first, at alpha 0, by validation HF
+    candidates: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2)
+    branch_candidates: tuple[float, ...] = (0.002, 0.005, 0.01, 0.02, 0.05)
+    search_seeds: tuple[int, ...] = tuple(range(42, 47))
+    search_settings: Mapping[str, Any] = field(default_factory=dict)  # a shorter schedule, say
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    # of one head, or an algorithm with a rate of its own, under every supervision
+    method_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("datasets", "methods", "alphas", "seeds", "candidates", "branch_candidates",
+                     "search_seeds"):  # fmt: skip
+            values = getattr(self, name)
+            if not values:
+                raise StudyError(f"study {self.name}: {name} is empty; give at least one value")
+            if len(set(values)) < len(values):
+                raise StudyError(f"study {self.name}: {name} names a value twice: {values}")
+        compared = {parse_method(method).searched_as for method in self.methods}
+        for name in self.method_settings:
+            if name not in compared:
+                raise StudyError(
+                    f"method_settings has {name!r}, but the study has {', '.join(sorted(compared))}"
+                )
+        by_method = [name for own in self.method_settings.values() for name in own]
+        for name in (*self.settings, *self.search_settings, *by_method):
+            if name in GRID:
+                raise StudyError(f"setting {name} is decided by the grid of a study; not in it")
+        if self.zero_shot and self.alphas != (0.0,):
+            raise StudyError("zero-shot is without skew: set alphas to 0")
+        self.of_first_seed()  # refuse bad ones before any run
+
+    def of_first_seed(self) -> list[Config]:
+        """Return the configs of the grid and of the search at one seed: the rest are like them."""
+        found = []
+        for dataset, method, alpha in product(self.datasets, self.methods, self.alphas):
+            found += self.configs(dataset, method, alpha, self.seeds[0])
+        if self.search:
+            seed = self.search_seeds[0]
+            compared = {parse_method(method).searched_as for method in self.methods}
+            for dataset, searched in product(self.datasets, sorted(compared)):
+                setting = rate_setting(searched)
+                for value in self.tried(setting):
+                    found.append(self.search_config(dataset, searched, seed, setting, value, {}))
+        return found
+
+    def code(self) -> frozenset[str]:
+        """Return what of it is the user's own code, named ``module:callable``."""
+        return frozenset().union(*(config.code() for config in self.of_first_seed()))
+
+    def configs(
+        self,
+        dataset: str,
+        method: str | Method,
+        alpha: float,
+        seed: int,
+        rates: Mapping[str, float] | None = None,
+    ) -> list[Config]:
+        """Return the configs of one cell of the grid: several for local-only, one for the rest."""
+        parsed = parse_method(method) if isinstance(method, str) else method
+        if parsed.bound == "local-only" and self.settings.get("partition") == "manifest":
+            raise StudyError("local-only needs a number of clients; partition manifest has its own")
+        given = {**self.settings, "zero_shot": self.zero_shot}
+        return self._configs(
+            given, parsed, alpha, {**(rates or {}), "dataset": dataset, "seed": seed}
+        )
+
+    def _configs(
+        self, given: Mapping[str, Any], method: Method, alpha: float, on_top: Mapping[str, Any]
+    ) -> list[Config]:
+        """Return the runs of a method: a study's settings, those of the method, others on top."""
+        common = {**given, **self.method_settings.get(method.searched_as, {}), **on_top}
+        clients = Config(alpha=0.0, clients=given.get("clients", Config.clients)).clients
+        return [Config(**{**common, **one}).complete() for one in method.settings(alpha, clients)]
+
+    def search_config(
+        self,
+        dataset: str,
+        searched: str,
+        seed: int,
+        setting: str,
+        value: float,
+        rates: Mapping[str, Mapping[str, float]],
+    ) -> Config:
+        """Return the run of one candidate of the search: alpha 0, and all classes seen."""
+        given = {**self.settings, **self.search_settings, "zero_shot": False}
+        entry = catalogue.algorithm(searched)
+        start = rates.get(entry.head, {}) if entry.begins_with and entry.head else {}
+        on_top = {**start, setting: value, "dataset": dataset, "seed": seed}
+        (config,) = self._configs(given, parse_method(f"{searched}/paper"), 0.0, on_top)
+        return replace(config, sample_seed=IMAGENET_SAMPLE) if dataset == "imagenet" else config
+
+    def tried(self, setting: str) -> tuple[float, ...]:
+        """Return the candidates of a search for a setting."""
+        return self.candidates if setting == "lr" else self.branch_candidates
+
+    def complete(self) -> Study:
+        """Return the study with every default of a run's settings written out."""
+        given = {**Config(alpha=0.0).settings(), **self.settings}
+        kept = {n: v for n, v in given.items() if v is not None and n not in GRID}
+        return replace(self, settings=kept)
+
+    def toml(self) -> str:
+        """Return all of it as TOML."""
+        content = asdict(self)
+        tables = {name: content.pop(name) for name in ("search_settings", "settings")}
+        for method, own in content.pop("method_settings").items():
+            tables[f"method_settings.{toml_value(method)}"] = own
+        lines = [f"{name} = {toml_value(value)}" for name, value in content.items()]
+        for table, settings in tables.items():
+            lines += ["", f"[{table}]"]
+            lines += [f"{name} = {toml_value(value)}" for name, value in settings.items()]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run: where it lies, what it is told, and the run whose first stage it shares."""
+
+    name: str
+    config: Config
+    after: str | None = None
+
+
+def plan_runs(
+    study: Study, rates: Mapping[str, Mapping[str, Mapping[str, float]]]
+) -> list[PlannedRun]:
+    """Return every run of the grid once, those that others start from first.
+
+    ``rates`` holds the learning rates found per data set and head. Cells with the same config are
+    one run: the oracle is the run at alpha 0.
+    """
+    configs: dict[str, Config] = {}
+    grid = product(study.seeds, study.datasets, study.alphas, study.methods)
+    for seed, dataset, alpha, method in grid:
+        for name, config in cell_runs(study, dataset, method, alpha, seed, rates).items():
+            configs.setdefault(name, config)
+    return linked(configs)
+
+
+def selected(planned: Sequence[PlannedRun], only: Sequence[str]) -> list[PlannedRun]:
+    """Return the runs whose names match a pattern, those of the first pattern first; all for none.
+
+    A run goes after the run it starts from, if that is selected as well.
+    """
+    if not only:
+        return list(planned)
+    chosen = {
+        run.name: run
+        for pattern in only
+        for run in planned
+        if fnmatch.fnmatchcase(run.name, pattern)
+    }
+    if not chosen:
+        raise StudyError(
+            f"no run of the study matches {' or '.join(only)}; --dry-run lists the names"
+        )
+    return list(chosen.values())
+
+
+def cell_runs(
+    study: Study,
+    dataset: str,
+    method: str,
+    alpha: float,
+    seed: int,
+    rates: Mapping[str, Mapping[str, Mapping[str, float]]],
+) -> dict[str, Config]:
+    """Return the runs of a cell by name, with the learning rates found for its method."""
+    parsed = parse_method(method)
+    found = rates.get(dataset, {}).get(parsed.searched_as)
+    configs = study.configs(dataset, parsed, alpha, seed, found)
+    return {run_name(config, parsed.variant): config for config in configs}
+
+
+def linked(configs: Mapping[str, Config]) -> list[PlannedRun]:
+    """Let each run of two stages start from the run that is its first stage, if there is one."""
+    whole = {
+        first_stage(config): name
+        for name, config in configs.items()
+        if catalogue.algorithm(config.algorithm).begins_with is None
+    }
+    runs = []
+    for name, config in configs.items():
+        staged = catalogue.algorithm(config.algorithm).begins_with is not None
+        runs.append(PlannedRun(name, config, whole.get(first_stage(config)) if staged else None))
+    return sorted(runs, key=lambda run: run.after is not None)
+
+
+def first_stage(config: Config) -> Config:
+    """Return the run an algorithm begins with: settings of later stages put to their defaults."""
+    later = {name for entry in catalogue.ALGORITHMS.values() for name in entry.own_settings}
+    return replace(
+        config,
+        **{name: getattr(Config, name) for name in sorted(later)},
+        algorithm=catalogue.algorithm(config.algorithm).begins_with or config.algorithm,
+        supervision=config.first_stage_supervision or config.supervision,
+        first_stage_supervision=None,
+    )
+
+
+def run_name(config: Config, variant: str = "") -> str:
+    """Return the folder of a run: what tells the runs of a study apart."""
+    parts = [config.dataset, *method_name(config).rsplit("/", 1)]
+    parts += [variant] * bool(variant) + [f"alpha{config.alpha:g}"]
+    parts += ["zero-shot"] * config.zero_shot + ["centralised"] * config.pooled
+    parts += [] if config.only_client is None else [f"client{config.only_client}"]
+    return safe_name("-".join([*parts, f"seed{config.seed}"]))
+
+
+def rate_setting(searched: str) -> str:
+    """Return the setting that is searched for a head, or an algorithm with its own rate."""
+    return catalogue.algorithm(searched).rate
+
+
+def safe_name(text: str) -> str:
+    """Return a name for a file: what is not a letter, a digit or one of -._ becomes a -."""
+    return "".join(sign if sign.isalnum() or sign in "-._" else "-" for sign in text)
+
+
+def read_study(path: str | Path) -> Study:
+    """Read a study from a TOML file."""
+    try:
+        content = parse_toml(read_text(path), path, StudyError)
+    except FileNotFoundError:
+        raise StudyError(f"{path}: there is no such file") from None
+    if not content:
+        raise StudyError(f"{path}: there is nothing in it; it is empty or was cut off")
+    try:
+        return study_of({"name": Path(path).stem, **content})
+    except (StudyError, ConfigError) as error:
+        raise StudyError(f"{path}: {error}") from None
+
+
+def study_of(content: Mapping[str, Any]) -> Study:
+    """Check the names and types of a study's parts and build it."""
+    wanted = {part.name: str(part.type) for part in fields(Study)}
+    known = [setting.name for setting in fields(Config)]
+    _refuse_unknown(content, list(wanted), "a part of a study")
+    values = {name: _typed(name, value, wanted[name]) for name, value in content.items()}
+    for table in ("settings", "search_settings"):
+        _refuse_unknown(values.get(table, {}), known, "a setting of a run")
+    for method, own in values.get("method_settings", {}).items():
+        settings = _typed(f"method_settings.{method}", own, wanted["settings"])
+        _refuse_unknown(settings, known, "a setting of a run")
+    return Study(**values)
+
+
+_KINDS: dict[str, tuple[type, str]] = {"str": (str, "texts"), "int": (int, "whole numbers")}
+
+
+def _typed(name: str, value: Any, kind: str) -> Any:
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "str" and isinstance(value, str):
+        return value
+    if kind.startswith("Mapping") and isinstance(value, Mapping):
+        return dict(value)
+    if not kind.startswith("tuple") or isinstance(value, str) or not isinstance(value, Sequence):
+        raise StudyError(f"{name} is {value!r}, but must be {_spoken(kind)}")
+    item = kind.removeprefix("tuple[").split(",")[0]
+    allowed = (int, float) if item == "float" else _KINDS[item][0]
+    if any(not isinstance(v, allowed) or isinstance(v, bool) for v in value):
+        raise StudyError(f"{name} is {value!r}, but must be {_spoken(kind)}")
+    return tuple(float(v) if item == "float" else v for v in value)
+
+
+def _spoken(kind: str) -> str:
+    if not kind.startswith("tuple"):
+        return {"bool": "true or false", "str": "a text"}.get(kind, "a table of settings")
+    item = kind.removeprefix("tuple[").split(",")[0]
+    return f"a list of {_KINDS[item][1] if item in _KINDS else 'numbers'}"
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+            raise StudyError(f"{name!r} is not {what}{hint}")

@@ -1,0 +1,113 @@
+"""The same bytes as in one process, over a real SuperLink and SuperNodes; the server is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgrain[flower]'")
+
+from fedgrain import Config, run
+from fedgrain.deployment.app import App, write_app
+from fedgrain.deployment.server_settings import Operation
+from fedgrain.errors import RunError
+from fedgrain.federated import Plan
+from fedgrain.federated.averaging import State
+from fedgrain.federated.fedavg import FedAvgState
+from fedgrain.federated.fedbdft import BranchesState, FedBDFT
+from fedgrain.runs.checkpoint import load_progress
+from flower_network import Network, command_of, nothing_left, processes_with, wait_until
+
+CONFIG = Config(
+    dataset="own_parts:few_glyphs",
+    net="own_parts:SmallNet",
+    algorithm="fedbdft",
+    clients=3,
+    alpha=0.5,
+    max_children=4,
+    join_ratio=1.0,
+    batch=16,
+    lr=0.1,
+    rounds=3,
+    average_rounds=2,
+    cycles=1,
+    client_time_limit=100.0,
+).complete()
+SITES = ["museum", "zoo", "herbarium"]
+
+
+def as_bytes(state: State) -> dict[str, bytes]:
+    return {name: value.contiguous().numpy().tobytes() for name, value in state.items()}
+
+
+def ended(processes: list[int]) -> set[int]:
+    return {process for process in processes if not Path(f"/proc/{process}").exists()}
+
+
+def after_three_rounds(path: Path) -> bool:
+    try:
+        state = load_progress(path, FedBDFT(Plan())).state
+    except RunError:
+        return False
+    assert isinstance(state, FedAvgState), "the server was faster than the test"
+    return state.round == 3
+
+
+def test_three_rounds_and_a_cycle_are_byte_equal_though_the_server_is_killed(
+    tmp_path: Path,
+) -> None:
+    write_app(tmp_path / "app", App(CONFIG, None), Operation(SITES, tmp_path / "run"))
+    state = tmp_path / "run" / "state.safetensors"
+    with Network(tmp_path / "network") as network:
+        for number, site in enumerate(SITES):
+            network.node(site, f"partition-id={number}")
+        first = network.run(tmp_path / "app", "first")
+        wait_until(lambda: after_three_rounds(state), "three rounds")
+        for process in processes_with(f"FLWR_HOME={network.home}"):
+            if "flwr-serverapp" in command_of(process):
+                os.kill(process, signal.SIGKILL)
+        shutil.copy(state, tmp_path / "rounds.safetensors")
+        assert not (tmp_path / "run" / "result.json").exists()
+        first.kill()
+        network.run(tmp_path / "app", "second")
+        result = tmp_path / "run" / "result.json"
+        wait_until(result.exists, "the resumed run ends")
+        assert "finished" not in first.text()
+        started = processes_with(f"FLWR_HOME={network.home}")
+        assert len(started) >= 4  # the SuperLink, three SuperNodes, and what they started
+        assert set(started) <= {*processes_with("FLWR_TELEMETRY_ENABLED=0"), *ended(started)}
+    nothing_left(f"FLWR_HOME={network.home}")
+
+    run(replace(CONFIG, algorithm="fedavg"), tmp_path / "fedavg", workers=1)
+    here = run(CONFIG, tmp_path / "fedbdft", workers=1)
+    expected = load_progress(tmp_path / "fedavg" / "state.safetensors", FedBDFT(Plan())).state
+    found = load_progress(tmp_path / "rounds.safetensors", FedBDFT(Plan())).state
+    assert isinstance(expected, FedAvgState) and isinstance(found, FedAvgState)
+    assert as_bytes(found.weights) == as_bytes(expected.weights)
+    assert as_bytes(found.best) == as_bytes(expected.best)
+
+    expected = load_progress(tmp_path / "fedbdft" / "state.safetensors", FedBDFT(Plan())).state
+    found = load_progress(state, FedBDFT(Plan())).state
+    assert isinstance(expected, BranchesState) and isinstance(found, BranchesState)
+    assert list(found.branches) == list(expected.branches)
+    assert any(branch.rounds for branch in expected.branches.values())
+    for e, branch in expected.branches.items():
+        assert as_bytes(found.branches[e].weights) == as_bytes(branch.weights)
+        assert found.branches[e].rounds == branch.rounds
+    best = (tmp_path / "run" / "best.safetensors").read_bytes()
+    assert best == (tmp_path / "fedbdft" / "best.safetensors").read_bytes()
+    values = json.loads(result.read_text())
+    assert {n: values[n] for n in ("hf", "accuracy")} == {"hf": here.hf, "accuracy": here.accuracy}
+
+    lines = (tmp_path / "run" / "traffic.jsonl").read_text().splitlines()
+    traffic = [json.loads(line) for line in lines]
+    assert [(line["stage"], line["round"]) for line in traffic] == [
+        ("fedavg", 1), ("fedavg", 2), ("fedavg", 3), ("fedbdft", 1),
+    ]  # fmt: skip
+    assert [line["messages"] for line in traffic] == [6, 6, 6, 6]  # one a site, and its answer

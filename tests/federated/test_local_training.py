@@ -1,0 +1,181 @@
+"""Local training against the formulas, written out in NumPy for a net of one layer."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from fedgrain.engines import outcome_of
+from fedgrain.federated import LocalSettings, Plan, Task, TrainingData, train_locally
+from fedgrain.federated.local_training import crop_and_flip
+from fedgrain.randomness import numpy_generator
+from small_federation import TREE, engine, federation
+
+LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
+
+
+def softmax_regression(
+    features, classes, weight, bias, order, settings: LocalSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """Plain SGD on CE over leaves: v <- momentum v + gradient, w <- w - lr v; in float64."""
+    start, speed = (weight.copy(), bias.copy()), [0.0, 0.0]
+    weights = [weight.copy(), bias.copy()]
+    for rows in order:
+        x = features[rows]
+        scores = x @ weights[0].T + weights[1]
+        share = np.exp(scores - scores.max(1, keepdims=True))
+        share /= share.sum(1, keepdims=True)
+        share[np.arange(len(rows)), classes[rows]] -= 1
+        for number, gradient in enumerate([share.T @ x / len(rows), share.mean(0)]):
+            gradient = gradient + settings.weight_decay * weights[number]
+            gradient = gradient + settings.proximal * (weights[number] - start[number])
+            speed[number] = settings.momentum * speed[number] + gradient
+            weights[number] = weights[number] - settings.lr * speed[number]
+    return weights[0], weights[1]
+
+
+def seen_by_the_layer(sites, rows) -> np.ndarray:
+    """Normalise by 0.5 and 0.25, and average 4 x 4 blocks, channel by channel."""
+    pixels = (sites.source.images[rows] / 255 - 0.5) / 0.25
+    blocks = pixels.reshape(len(rows), 8, 4, 8, 4, 3).mean((2, 4))  # [rows, 8, 8, 3]
+    return blocks.transpose(0, 3, 1, 2).reshape(len(rows), -1)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{}, {"momentum": 0.9}, {"weight_decay": 0.1}, {"proximal": 0.5}],
+    ids=["plain", "momentum", "weight decay", "FedProx"],
+)
+def test_local_training_is_sgd_written_by_hand(extra) -> None:
+    settings = LocalSettings(lr=0.3, batch=4, epochs=3, **extra)
+    sites = federation([LABELS])
+    plan = Plan(local=settings)
+    workshop = engine(sites, plan, head="flat-softmax").workshop
+    start = {name: value.double().numpy() for name, value in workshop.initial.items()}
+    update = workshop.train(7, 0, workshop.initial, None)
+
+    generator = numpy_generator(plan.seed, "local training", 7, 0)
+    generator.integers(2**63 - 1)  # the seed of dropout comes first
+    orders = [generator.permutation(10) for _ in range(3)]
+    batches = [order[i : i + 4] for order in orders for i in (0, 4, 8)]  # the partial one is kept
+    leaf = {TREE.ids[node]: number for number, node in enumerate(TREE.leaves)}
+    weight, bias = softmax_regression(
+        seen_by_the_layer(sites, np.arange(10)),
+        np.array([leaf[label] for label in LABELS]),
+        start["head.weight"],
+        start["head.bias"],
+        batches,
+        settings,
+    )
+    assert update.samples == 10
+    assert update.steps == 9
+    np.testing.assert_allclose(update.state["head.weight"], weight, atol=2e-6)
+    np.testing.assert_allclose(update.state["head.bias"], bias, atol=2e-6)
+
+
+def test_the_loss_told_is_the_mean_over_the_last_epoch() -> None:
+    sites = federation([LABELS])
+    plan = Plan(local=LocalSettings(lr=0.0, batch=4, epochs=2))
+    workshop = engine(sites, plan).workshop
+    update = workshop.train(1, 0, workshop.initial, None)
+    whole = workshop.whole_data(0)
+    with torch.no_grad():
+        logits = workshop.net(whole.source.batch(whole.indices))
+        expected = workshop.head.loss(logits, whole.targets)
+    assert update.loss == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_counting_samples_does_not_keep_them() -> None:
+    """The server asks everyone; with many clients their data would add up."""
+    workshop = engine(federation([LABELS, LABELS[:4]]), Plan()).workshop
+    for branch in (None, 0):  # everything is below the root
+        assert [workshop.samples(client, branch) for client in (0, 1)] == [10, 4]
+    assert workshop.children_with_data(0) >= 2
+    assert workshop.whole_data.cache_info().currsize == 0
+    assert workshop.branch_data.cache_info().currsize == 0
+    assert workshop.supervised(1) is workshop.supervised(0)
+
+
+def test_a_task_gives_the_same_bits_whatever_came_before() -> None:
+    sites = federation([LABELS, LABELS[::-1]])
+    plan = Plan(local=LocalSettings(batch=3), branch=LocalSettings(batch=3))
+    first, second = (engine(sites, plan, net="own_parts:SmallNet").workshop for _ in range(2))
+    assert all(torch.equal(first.initial[name], second.initial[name]) for name in first.initial)
+    branches = first.decoupled(first.initial)
+    tasks = [
+        Task(3, 0, first.initial),
+        Task(3, 1, first.initial),
+        Task(1, 0, branches[0], 0),
+        Task(1, 1, branches[1], 1),
+    ]
+    forwards = [outcome_of(first, task) for task in tasks]
+    torch.manual_seed(1)  # the global state must not matter
+    backwards = [outcome_of(second, pickle.loads(pickle.dumps(task))) for task in tasks[::-1]]
+    for one, other in zip(forwards, backwards[::-1], strict=True):
+        sent = pickle.loads(pickle.dumps(other))
+        assert one.loss == sent.loss
+        assert list(one.state) == list(sent.state)
+        assert all(torch.equal(one.state[name], sent.state[name]) for name in one.state)
+
+
+def test_a_net_that_draws_from_the_global_state_gets_its_own() -> None:
+    workshop = engine(federation([LABELS]), Plan(), net="own_parts:FunctionalDropoutNet").workshop
+    states = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        states.append(workshop.train(1, 0, workshop.initial, None).state)
+        assert torch.equal(torch.get_rng_state(), torch.manual_seed(seed).get_state())
+    other = workshop.train(2, 0, workshop.initial, None).state
+    assert all(torch.equal(states[0][name], states[1][name]) for name in other)
+    assert not all(torch.equal(states[0][name], other[name]) for name in other)
+
+
+def test_training_does_not_touch_the_weights_it_starts_from() -> None:
+    workshop = engine(federation([LABELS]), Plan(), net="own_parts:SmallNet").workshop
+    before = {name: value.clone() for name, value in workshop.initial.items()}
+    update = workshop.train(1, 0, workshop.initial, None)
+    assert all(torch.equal(before[name], workshop.initial[name]) for name in before)
+    assert not torch.equal(before["head.weight"], update.state["head.weight"])
+
+
+def test_crop_and_flip_is_a_shift_and_a_mirror_image_by_image() -> None:
+    images = torch.randn(9, 3, 11, 8, generator=torch.Generator().manual_seed(3))
+    moved = crop_and_flip(images, np.random.default_rng(4))
+    draws = np.random.default_rng(4)
+    shifts, mirrors = draws.integers(0, 9, size=(2, 9)), draws.integers(0, 2, size=9)
+    assert set(mirrors) == {0, 1}
+    for image in range(9):
+        for row in range(11):
+            for column in range(8):
+                source = 7 - column if mirrors[image] else column
+                y, x = row + shifts[0, image] - 4, source + shifts[1, image] - 4
+                inside = 0 <= y < 11 and 0 <= x < 8
+                expected = images[image, :, y, x] if inside else torch.zeros(3)
+                assert torch.equal(moved[image, :, row, column], expected)
+
+
+def test_crop_and_flip_is_used_when_asked_for() -> None:
+    states = []
+    for asked in (False, True):
+        plan = Plan(local=LocalSettings(crop_and_flip=asked))
+        workshop = engine(federation([LABELS]), plan).workshop
+        states.append(workshop.train(1, 0, workshop.initial, None).state["head.weight"])
+    assert not torch.equal(*states)
+
+
+def test_no_samples_leave_the_weights_alone() -> None:
+    workshop = engine(federation([LABELS, []]), Plan()).workshop
+    data = TrainingData(
+        workshop.federation.source, np.empty(0, np.int64), torch.empty(0, dtype=torch.int64)
+    )
+    update = train_locally(
+        workshop.net,
+        workshop.initial,
+        workshop.head.loss,
+        data,
+        LocalSettings(),
+        np.random.default_rng(0),
+    )
+    assert update.samples == update.steps == 0
+    assert all(torch.equal(update.state[n], workshop.initial[n]) for n in workshop.initial)

@@ -1,0 +1,49 @@
+"""Any algorithm runs, stores, resumes and predicts through the same contract."""
+
+import pytest
+import torch
+
+import fedgrain
+from fedgrain.errors import ConfigError
+from fedgrain.runs.run import Callback
+
+
+class Stop(Callback):
+    """End the run as a kill would, after some rounds."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def on_round_end(self, line):
+        self.after -= 1
+        if not self.after:
+            raise KeyboardInterrupt
+
+
+def weights(result):
+    return result.model.net.state_dict()
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "own_parts:LastWeights"])
+def test_resumed_in_a_folder_with_two_workers_gives_the_same_bits(small, tmp_path, algorithm):
+    config = small(algorithm=algorithm)
+    whole = fedgrain.run(config, workers=1)
+    with pytest.raises(KeyboardInterrupt):
+        fedgrain.run(config, tmp_path / "run", [Stop(2)], workers=1)
+    resumed = fedgrain.run(config, tmp_path / "run", workers=2)
+    assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(whole).items())
+    loaded = fedgrain.load(tmp_path / "run", trust_code=True)
+    assert all(torch.equal(v, loaded.net.state_dict()[n]) for n, v in weights(whole).items())
+    assert resumed.values["config"]["algorithm"] == algorithm
+
+
+def test_scaffold_differs_from_fedavg_after_the_first_round(small):
+    one, two = (fedgrain.run(small(algorithm=name), workers=1) for name in ("fedavg", "scaffold"))
+    assert any(not torch.equal(v, weights(two)[n]) for n, v in weights(one).items())
+
+
+def test_what_is_no_algorithm_is_told(small):
+    with pytest.raises(ConfigError, match="made a dict, not a FederatedAlgorithm"):
+        fedgrain.run(small(algorithm="builtins:vars"), workers=1)
+    with pytest.raises(ConfigError, match="algorithm 'fedprox' does not exist; choose one of fed"):
+        small(algorithm="fedprox")

@@ -1,0 +1,121 @@
+"""Annotators within a client: from the manifest's column to the loss, and the files about them."""
+
+import json
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fedgrain
+import own_parts
+from fedgrain.errors import KnowledgeError
+from fedgrain.runs.labellers import NOT_NAMED
+from fedgrain.runs.prepare import client_knowledge, prepare
+from own_parts import annotated_glyphs
+
+SITES = {
+    "dataset": "own_parts:annotated_glyphs",
+    "partition": "manifest",
+    "coarsen": False,
+    "clients": 2,
+}
+NAMED = ("oslo, annotator expert", "oslo, annotator novice", f"rome, annotator {NOT_NAMED}")
+
+
+@pytest.fixture
+def inferring(small):
+    return lambda **settings: small(**SITES, knowledge="inferred", **settings).complete()
+
+
+def test_what_annotators_know_is_inferred_apart(inferring) -> None:
+    data = annotated_glyphs()
+    parts = [data.split_indices("train")[data.clients[data.splits == 0] == site] for site in (0, 1)]
+    knowledge = client_knowledge(inferring(), data, parts)
+    assert knowledge.row_names == NAMED
+    leaves = data.taxonomy.leaves
+    assert knowledge.known[0, leaves].any() and not knowledge.known[1, leaves].any()
+    for row, (site, person) in enumerate([(0, 0), (0, 1), (1, -1)]):
+        own = parts[site][data.annotators[parts[site]] == person]
+        used = np.bincount(data.labels[own], minlength=len(data.taxonomy))
+        assert np.array_equal(knowledge.known[row, leaves], used[leaves] >= 2)
+
+
+def test_every_label_goes_with_what_its_annotator_knows(inferring) -> None:
+    data = annotated_glyphs()
+    oslo, rome = prepare(inferring(validation="clients")).federation.clients
+    assert len(oslo.known) == 3  # the expert, the novice and anyone else
+    assert np.array_equal(oslo.known[2], oslo.known[0] | oslo.known[1])
+    assert np.array_equal(oslo.knows, oslo.known[2])
+    assert np.array_equal(oslo.train.labellers, data.annotators[oslo.train.indices])
+    assert set(rome.train.labellers) == {0}
+    assert set(oslo.validation.labellers) == {2} and set(rome.validation.labellers) == {1}
+    pooled = prepare(inferring(pooled=True, supervision="paper")).federation.clients[0]
+    assert pooled.known.shape == (1, len(data.taxonomy)) and pooled.train.labellers is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"algorithm": "fedbdft"},
+        {"head": "flat-softmax", "responsibilities": "round"},
+        {"head": "ps-softmax", "laziness": 0.1, "validation": "clients"},
+    ],
+    ids=lambda settings: next(iter(settings.values())),
+)
+def test_a_run_reads_them_apart_with_the_same_bits_for_any_workers(
+    inferring, tmp_path, monkeypatch, settings
+) -> None:
+    short = {"rounds": 1, "cycles": 1, "join_ratio": 1.0, "min_count": 1}
+    config = inferring(supervision="projection", **short, **settings)
+    for workers in (1, 2):
+        result = fedgrain.run(config, tmp_path / str(workers), workers=workers)
+        assert result.values["rounds"] == 1
+        lines = (tmp_path / str(workers) / "metrics.jsonl").read_text().splitlines()
+        assert all(json.loads(line)["faults"] == [] for line in lines)
+    one, two = ((tmp_path / n / "best.safetensors").read_bytes() for n in ("1", "2"))
+    assert one == two
+    blurred = replace(annotated_glyphs(), annotators=None, annotator_names=())
+    monkeypatch.setattr(own_parts, "blurred_glyphs", lambda: blurred, raising=False)
+    as_one = replace(config, dataset="own_parts:blurred_glyphs")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the novice wrote, an expert could not have written
+        fedgrain.run(as_one, tmp_path / "blurred", workers=1)
+    assert (tmp_path / "blurred" / "best.safetensors").read_bytes() != one
+
+
+def entries(**annotators: list[str]) -> str:
+    people = [{"name": name, "known": known} for name, known in annotators.items()]
+    rome = [{"name": "x", "known": annotators["expert"]}]
+    clients = [{"name": "rome", "annotators": rome}, {"name": "oslo", "annotators": people}]
+    return json.dumps({"clients": clients})
+
+
+def test_a_knowledge_file_may_tell_annotators_apart(small, tmp_path, monkeypatch) -> None:
+    data, file = annotated_glyphs(), tmp_path / "known.json"
+    tree, everything = data.taxonomy, list(data.taxonomy.ids)
+    above = [node for node in everything if not np.isin(tree.index(node), tree.leaves)]
+    config = small(**SITES, knowledge=str(file))
+    file.write_text(entries(novice=above, expert=everything))
+    oslo, rome = prepare(config).federation.clients
+    assert [int(known.sum()) for known in oslo.known] == [len(above), len(tree), len(tree)]
+    assert set(oslo.train.labellers[data.annotators[oslo.train.indices] == 1]) == {0}  # the novice
+    assert set(rome.train.labellers) == {1}  # nobody is named, and x is somebody
+    assert np.array_equal(oslo.train.labels, data.labels[oslo.train.indices])
+    file.write_text(entries(novice=above, expert=above))
+    with pytest.warns(UserWarning, match=r"oslo, annotator expert wrote '\S+' \d+ times"):
+        prepare(config)
+    file.write_text(entries(expert=everything))
+    with pytest.raises(KnowledgeError, match=r"known.json: there is no annotator 'novice' of cli"):
+        prepare(config)
+    blurred = replace(data, annotators=None, annotator_names=())
+    monkeypatch.setattr(own_parts, "annotated_glyphs", lambda: blurred)
+    with pytest.raises(KnowledgeError, match="add the column annotator to it, or give one entry"):
+        prepare(config)
+
+
+def test_other_annotators_are_other_data() -> None:
+    data = annotated_glyphs()
+    swapped = replace(data, annotators=data.annotators[::-1].copy())
+    renamed = replace(data, annotator_names=("a", "b", "c"))
+    assert len({one.fingerprint for one in (data, swapped, renamed)}) == 3

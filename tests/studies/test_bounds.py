@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+from fedgrain import Config
+from fedgrain.errors import ConfigError
+from fedgrain.runs.prepare import prepare
+from fedgrain.runs.run import run
+
+SMALL = {
+    "dataset": "own_parts:few_glyphs", "net": "own_parts:SmallNet", "clients": 4, "alpha": 0.5,
+    "max_children": 4, "batch": 16, "rounds": 2,
+}  # fmt: skip
+
+
+def test_centralised_holds_everyones_images_with_the_labels_they_wrote():
+    apart = prepare(Config(**SMALL)).federation.clients
+    (one,) = prepare(Config(**SMALL, pooled=True)).federation.clients
+    written = {
+        image: label
+        for client in apart
+        for image, label in zip(
+            client.train.indices.tolist(), client.train.labels.tolist(), strict=True
+        )
+    }
+    found = dict(zip(one.train.indices.tolist(), one.train.labels.tolist(), strict=True))
+    assert found == written
+    assert len(one.train) == sum(len(client.train) for client in apart)
+    assert len(set(written.values())) > 4
+
+
+def test_local_only_is_one_client_with_its_own_images_and_labels():
+    apart = prepare(Config(**SMALL)).federation.clients
+    for number, client in enumerate(apart):
+        (alone,) = prepare(Config(**SMALL, only_client=number)).federation.clients
+        assert alone.name == client.name
+        assert np.array_equal(alone.train.indices, client.train.indices)
+        assert np.array_equal(alone.train.labels, client.train.labels)
+        assert np.array_equal(alone.known, client.known)
+
+
+@pytest.mark.parametrize("bound", [{"pooled": True}, {"only_client": 2}])
+def test_bounds_train(bound):
+    values = run(Config(**SMALL, **bound)).values
+    assert values["rounds"] == 2
+    assert 0 < values["hf"] < 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"pooled": True, "only_client": 1}, "exclude each other"),
+        ({"pooled": True, "supervision": "projection"}, "forgets which client wrote a label"),
+        ({"pooled": True, "validation": "clients"}, "has no clients to validate"),
+        ({"only_client": -1}, "only_client is -1"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        Config(**SMALL, **settings)
+
+
+def test_a_client_that_is_not_there():
+    with pytest.raises(ConfigError, match="the 4 clients are numbered from 0 to 3"):
+        prepare(Config(**SMALL, only_client=4))
