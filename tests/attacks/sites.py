@@ -120,7 +120,7 @@ def engine_with(attack: Attack) -> tuple[Any, Any]:
             node_id=node, online_until=1.0, name=name, public_key=key.encode()
         )
     engine = FlowerEngine(
-        wire, Workshop(whole, model, plan), NAMES, validate_at_sites=True, time_limit=5.0,
+        wire, Workshop(whole, model, plan), NAMES, validate_at_sites=True, time_limit=300.0,
         roster=Keys(),
     )  # fmt: skip
     return engine, plan
