@@ -188,7 +188,7 @@ def _normalisation(mean: Any, deviation: Any, channels: int) -> Normalisation:
     if len(means) != channels or len(deviations) != channels or not all(map(math.isfinite, means)):
         raise ValueError(f"mean and deviation are not {channels} finite numbers each")
     if not all(0 < value < math.inf for value in deviations):
-        raise ValueError("a deviation is not greater than 0")
+        raise ValueError("deviation has a number that is not greater than 0")
     return Normalisation(means, deviations)
 
 
