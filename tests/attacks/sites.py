@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 from attacks.harness import Case, Told, WrongError, alone, as_command
@@ -117,10 +118,10 @@ def engine_with(attack: Attack) -> tuple[Any, Any]:
         wire.infos[node] = NodeInfo(
             node_id=node, online_until=1.0, name=name, public_key=key.encode()
         )
+    known = {"roster": Keys()} if "roster" in signature(FlowerEngine).parameters else {}
     engine = FlowerEngine(
-        wire, Workshop(whole, model, plan), NAMES, validate_at_sites=True, time_limit=300.0,
-        roster=Keys(),
-    )  # fmt: skip
+        wire, Workshop(whole, model, plan), NAMES, validate_at_sites=True, time_limit=300.0, **known
+    )
     return engine, plan
 
 
