@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 from attacks.harness import Case, Told, WrongError, alone, as_command
@@ -118,19 +117,22 @@ def engine_with(attack: Attack) -> tuple[Any, Any]:
         wire.infos[node] = NodeInfo(
             node_id=node, online_until=1.0, name=name, public_key=key.encode()
         )
-    known = {"roster": Keys()} if "roster" in signature(FlowerEngine).parameters else {}
     engine = FlowerEngine(
-        wire, Workshop(whole, model, plan), NAMES, validate_at_sites=True, time_limit=300.0, **known
-    )
+        wire, Workshop(whole, model, plan), NAMES, validate_at_sites=True, time_limit=300.0,
+        roster=roster(),
+    )  # fmt: skip
     return engine, plan
 
 
-class Keys:
-    """What the operator wrote down: a key for every name."""
+def roster() -> Any:
+    """Return what decides who may take part, with a key on record for every name."""
+    from fedgrain.federated.flower.record import Roster
 
-    def look(self) -> dict[str, bytes]:
-        """Return the keys."""
-        return {name: name.encode() for name in NAMES}
+    class Keys(Roster):
+        def look(self) -> dict[str, bytes]:
+            return {name: name.encode() for name in NAMES}
+
+    return Keys(None)
 
 
 def _digest(state: dict[str, Any]) -> str:
@@ -139,8 +141,6 @@ def _digest(state: dict[str, Any]) -> str:
 
 def believed_count() -> int:
     """Return how many samples the server believes a site whose fellows have about four."""
-    try:
-        from fedgrain.federated.flower.limits import TIMES_MEDIAN
-    except ImportError:
-        return 400
+    from fedgrain.federated.flower.limits import TIMES_MEDIAN
+
     return 4 * TIMES_MEDIAN
