@@ -203,11 +203,17 @@ def _digest(world: World) -> str:
     return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
+def told_table(place: Path) -> Any:
+    """Return a study's table; None if it was refused, or says which runs it is without."""
+    told = fedgrain("table", place, "--json")
+    return told_json(told) if not told.judged().err else None
+
+
 def _studied(world: World) -> Callable[[Path], dict[str, Any]]:
     def use(place: Path) -> dict[str, Any]:
-        table = told_json(fedgrain("table", place, "--json"))
+        table = told_table(place)
         again = alone(lambda: run_study(world.root / "study.toml", place)).judged()
-        afterwards = told_json(fedgrain("table", place, "--json")) if again.code == 0 else None
+        afterwards = told_table(place) if again.code == 0 else None
         return {"table": table, "table afterwards": afterwards}
 
     return use
