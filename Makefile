@@ -31,6 +31,7 @@ lint: .venv/.ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python scripts/import_graph.py
 
 format: .venv/.ready
 	$(BIN)/ruff check --fix

@@ -20,10 +20,12 @@ HOLDS = {
     "nets": "features",
     "heads": "loss, P(node)",
     "scoring": "rules, metrics",
-    "federated": "algorithms, engines",
+    "federated": "algorithms",
+    "engines": "where clients train",
     "runs": "one run",
     "studies": "many runs",
-    "deployment": "Flower: sites",
+    "deployment": "Flower: rounds",
+    "membership": "Flower: who takes part",
     "report": "pages, pictures",
     "cli": "fedgrain ...",
 }
@@ -34,13 +36,16 @@ FLOWS = {  # from: (to, what)
     ("nets", "heads"): "logits",
     ("heads", "scoring"): "P(node)",
     ("scoring", "federated"): "validation",
-    ("federated", "runs"): "states",
+    ("federated", "engines"): "tasks",
+    ("engines", "runs"): "updates",
     ("runs", "studies"): "results",
     ("studies", "deployment"): "",
-    ("deployment", "report"): "run folders",
+    ("deployment", "membership"): "",
+    ("membership", "report"): "run folders",
     ("report", "cli"): "",
 }
-COLUMNS, WIDTH, HEIGHT = 4, 2.3, 1.15
+COLUMNS, WIDTH, HEIGHT = 4, 2.3, 1.0
+ROWS = -(-len(ROOMS) // COLUMNS)
 
 
 def place(room: str) -> tuple[float, float]:
@@ -52,15 +57,15 @@ def place(room: str) -> tuple[float, float]:
 
 def main() -> None:
     """Draw and write the picture."""
-    figure = new_figure(12.2, 5.9)
+    figure = new_figure(12.2, 7.2)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     for room in ROOMS:
         x, y = place(room)
         box = FancyBboxPatch((x, y), WIDTH, HEIGHT, "round,pad=0.03", fc="#eef4fa", ec="#0072B2")
         axes.add_patch(box)
-        axes.text(x + WIDTH / 2, y + 0.72, f"{room}/", ha="center", fontsize=14, weight="bold")
-        axes.text(x + WIDTH / 2, y + 0.3, HOLDS[room], ha="center", fontsize=11, color="#333333")
+        axes.text(x + WIDTH / 2, y + 0.6, f"{room}/", ha="center", fontsize=14, weight="bold")
+        axes.text(x + WIDTH / 2, y + 0.22, HOLDS[room], ha="center", fontsize=11, color="#333333")
     for (start, end), what in FLOWS.items():
         (x0, y0), (x1, y1) = place(start), place(end)
         if y0 == y1:
@@ -74,13 +79,13 @@ def main() -> None:
         axes.add_patch(FancyArrowPatch(a, b, arrowstyle="-|>", mutation_scale=14, color="#555555"))
         axes.text(*text, what, ha="center", fontsize=9, color="#555555")
     axes.text(
-        0, -3 * (HEIGHT + 0.8) + 0.35,
+        0, -ROWS * (HEIGHT + 0.8) + 0.35,
         "A module imports only from its own room and from rooms before it. Ground floor, for all: "
         "errors, files, randomness, arithmetic, catalogue.",
         fontsize=11, color="#333333",
     )  # fmt: skip
     axes.set_xlim(-0.2, COLUMNS * (WIDTH + 0.9) - 0.6)
-    axes.set_ylim(-3 * (HEIGHT + 0.8), HEIGHT + 0.2)
+    axes.set_ylim(-ROWS * (HEIGHT + 0.8), HEIGHT + 0.2)
     for path in write_picture(figure, FIGURES / "architecture"):
         print(f"wrote {path}")
 

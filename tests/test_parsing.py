@@ -123,3 +123,9 @@ def test_what_is_allowed_is_read_as_it_is() -> None:
     deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     assert json.dumps(parse_json(deep, "here")) == deep
     assert parse_toml("a = [1, 2.5]\n[b]\nc = 2001-01-01", "here")["a"] == [1, 2.5]
+
+
+def test_an_app_whose_settings_name_no_sites_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.flwr.app.config]\nstrategy = 'ours'\n")
+    with pytest.raises(FedgrainError, match=r"pyproject\.toml: not the settings of an app"):
+        app_privacy(tmp_path)

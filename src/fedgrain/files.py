@@ -123,8 +123,14 @@ def read_text(path: str | Path) -> str:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Read a file; say that a folder is none."""
+    """Read a file; say that a folder is none, nor a named pipe, at which one could wait forever.
+
+    The pipes a shell makes (``<(...)``, /dev/stdin) are read.
+    """
     try:
+        is_pipe = stat.S_ISFIFO(Path(path).stat().st_mode)
+        if is_pipe and not str(path).startswith(("/dev/", "/proc/")):
+            raise FedgrainError(f"{path}: a named pipe where a file is wanted; remove it")
         return Path(path).read_bytes()
     except IsADirectoryError:
         raise FedgrainError(f"{path}: a folder where a file is wanted; name one in it") from None

@@ -78,7 +78,8 @@ def _asked(name: str, wanted: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    import torch
+    import fedgrain  # noqa: F401 - before torch: it settles the arithmetic
+    import torch  # isort: skip
 
     torch.set_num_threads(1)
     sys.exit(main())

@@ -28,6 +28,7 @@ from attacks.world import (
 )
 
 FLIPS = 10  # of every file
+SAYS_WHAT_IS_MISSING = "No closer look at the model of"
 DAMAGES = (*["flip"] * FLIPS, "cut", "emptied", "removed", "zeros")
 
 
@@ -147,6 +148,8 @@ def _finished(world: World, algorithm: str) -> Callable[[Path], dict[str, Any]]:
         report = called(lambda: command("report", place, "--no-images", "--out", page)).judged()
         html = page.read_text().replace(str(place), "RUN") if report.code == 0 else None
         page.unlink(missing_ok=True)
+        if html is not None and (SAYS_WHAT_IS_MISSING in html or not _surroundings(place)):
+            html = None  # shorter, with the reason on the page; nothing else changes
         return {
             "predict": told_json(fedgrain("predict", place, image, "--json")),
             "evaluate": told_json(fedgrain("evaluate", place, "--json")),
@@ -156,6 +159,10 @@ def _finished(world: World, algorithm: str) -> Callable[[Path], dict[str, Any]]:
         }
 
     return use
+
+
+def _surroundings(place: Path) -> bool:
+    return (place / "environment.json").exists()
 
 
 def _resumed(world: World, algorithm: str) -> Callable[[Path], dict[str, Any]]:
@@ -196,11 +203,17 @@ def _digest(world: World) -> str:
     return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
+def told_table(place: Path) -> Any:
+    """Return a study's table; None if it was refused, or says which runs it is without."""
+    told = fedgrain("table", place, "--json")
+    return told_json(told) if not told.judged().err else None
+
+
 def _studied(world: World) -> Callable[[Path], dict[str, Any]]:
     def use(place: Path) -> dict[str, Any]:
-        table = told_json(fedgrain("table", place, "--json"))
+        table = told_table(place)
         again = alone(lambda: run_study(world.root / "study.toml", place)).judged()
-        afterwards = told_json(fedgrain("table", place, "--json")) if again.code == 0 else None
+        afterwards = told_table(place) if again.code == 0 else None
         return {"table": table, "table afterwards": afterwards}
 
     return use

@@ -13,7 +13,6 @@ import os
 import re
 import select
 import signal
-import sys
 import tempfile
 import traceback
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CASE_SECONDS = 60  # a case that takes longer hangs
-LONGEST_SENTENCE = 4000
+LONGEST_SENTENCE = 6000
 SENTENCE = re.compile(r"fedgrain[a-z -]*: error: \S.*")
 
 
@@ -102,16 +101,15 @@ def fedgrain(*arguments: object) -> Told:
 
 def as_command(function: Callable[[], object]) -> int:
     """Call a part of fedgrain, and tell of bad input as the command line does."""
+    from fedgrain.cli import _fail
     from fedgrain.errors import FedgrainError
 
     try:
         function()
     except FedgrainError as error:
-        print(f"fedgrain: error: {error}", file=sys.stderr)
-        return 2
+        return _fail(str(error))
     except OSError as error:
-        print(f"fedgrain: error: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
-        return 2
+        return _fail(f"{error.filename or 'a file'}: {error.strerror}")
     return 0
 
 

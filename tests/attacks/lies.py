@@ -25,7 +25,9 @@ class Attack:
     name: str
     lie: Lie
     allowed: tuple[str, ...]
-    registered: str = "zoo"
+    registered: str = "zoo"  # by which name the operator registered its key
+    key: str = "zoo"  # whose key it has
+    beside: bool = False  # there is an honest zoo as well
 
 
 def truth(kind: str, content: Any) -> Any:
@@ -235,8 +237,13 @@ def attacks(seed: int) -> list[Attack]:
         Attack("no name", recording("query", about=ConfigRecord({"site": ""})), gone),
         Attack("another site's name", recording("query", about=ConfigRecord({"site": "museum"})),
                gone),
-        Attack("another site's key", truth, gone, registered="museum"),
-        Attack("a key without a name", truth, ("away", "honest"), registered=""),
+        Attack("registered by another site's name", truth, gone, registered="museum"),
+        Attack("a key without a name", truth, gone, registered=""),
+        Attack("a key of its own under a site's name", truth, gone, key="stranger"),
+        Attack("a key of its own beside a site", every(lambda v: v * 2), ("honest",),
+               key="stranger", beside=True),
+        Attack("a key without a name beside a site", every(lambda v: v * 2), ("honest",),
+               registered="", key="stranger", beside=True),
         Attack("a key without a name and another site's name",
                recording("query", about=ConfigRecord({"site": "museum"})), gone, registered=""),
         Attack("a name of bytes", recording("query", about=ConfigRecord({"site": b"\xff\n"})),

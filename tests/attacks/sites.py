@@ -14,10 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from attacks.harness import Case, Told, WrongError, alone, as_command
-from attacks.lies import Attack, Lie, attacks, counting, failing, truth
+from attacks.lies import Attack, attacks, counting, failing, truth
 from attacks.world import World
 
 NAMES = ["museum", "zoo", "herbarium", "aquarium"]
@@ -31,7 +29,7 @@ LONGEST_TOLD = 1000  # characters of anything that the server says of a site
 def cases(world: World, seed: int) -> list[Case]:
     """Return a case per lie."""
     references = {
-        name: played(lie, "zoo")
+        name: played(Attack(name, lie, (name,)))
         for name, lie in {
             "honest": truth,
             "away": failing("query", "train", "evaluate"),
@@ -47,7 +45,7 @@ def cases(world: World, seed: int) -> list[Case]:
 def _attempt(attack: Attack, references: dict[str, Any]) -> Callable[[Any], None]:
     def attempt(scratch: Any) -> None:
         def play() -> None:
-            print(json.dumps(played(attack.lie, attack.registered)))
+            print(json.dumps(played(attack)))
 
         told: Told = alone(lambda: as_command(play)).judged()
         if told.code:
@@ -72,12 +70,12 @@ def check_told(said: Sequence[str]) -> None:
 # a federation
 
 
-def played(lie: Lie, registered: str) -> dict[str, Any]:
+def played(attack: Attack) -> dict[str, Any]:
     """Play two rounds of fedavg and a cycle of fedbdft; return what they gave and what was said."""
     from fedgrain.federated.fedavg import FedAvg
     from fedgrain.federated.fedbdft import FedBDFT
 
-    engine, plan = engine_with(lie, registered)
+    engine, plan = engine_with(attack)
     said = list(engine.refresh())
     state = FedAvg(plan).init(engine.workshop.initial)
     results: list[Any] = []
@@ -91,8 +89,8 @@ def played(lie: Lie, registered: str) -> dict[str, Any]:
     return {"result": [results, [_digest(part) for part in weights]], "said": said}
 
 
-def engine_with(lie: Lie, registered: str) -> tuple[Any, Any]:
-    """Return an engine over four sites, of which one lies, and the plan of the rounds."""
+def engine_with(attack: Attack) -> tuple[Any, Any]:
+    """Return an engine over four sites and a liar among or beside them, and the plan."""
     from flwr.proto.node_pb2 import NodeInfo
     from flwr.supercore.task_identity import TaskIdentity
 
@@ -112,26 +110,38 @@ def engine_with(lie: Lie, registered: str) -> tuple[Any, Any]:
     sites = [Site(name, Workshop(replace(whole, clients=(client,)), model, plan), 1)
              for name, client in zip(NAMES, whole.clients, strict=True)]  # fmt: skip
     answers = {10 + number: at(site) for number, site in enumerate(sites)}
-    honest = answers[10 + LIAR]
-    answers[10 + LIAR] = lambda message: lie(message.metadata.message_type, honest(message))
+    honest, liar = answers[10 + LIAR], 10 + len(NAMES) if attack.beside else 10 + LIAR
+    answers[liar] = lambda message: attack.lie(message.metadata.message_type, honest(message))
     wire = Wire(answers)
-    for number, name in enumerate(NAMES):
-        told = registered if number == LIAR else name
-        wire.infos[10 + number] = NodeInfo(node_id=10 + number, online_until=1.0, name=told)
+    owners = {10 + number: (name, name) for number, name in enumerate(NAMES)}
+    for node, (name, key) in {**owners, liar: (attack.registered, attack.key)}.items():
+        wire.infos[node] = NodeInfo(
+            node_id=node, online_until=1.0, name=name, public_key=key.encode()
+        )
     engine = FlowerEngine(
-        wire, Workshop(whole, model, plan), NAMES, validate_at_sites=True, time_limit=5.0
-    )
+        wire, Workshop(whole, model, plan), NAMES, validate_at_sites=True, time_limit=300.0,
+        roster=roster(),
+    )  # fmt: skip
     return engine, plan
 
 
-def _digest(state: dict[str, torch.Tensor]) -> str:
+def roster() -> Any:
+    """Return what decides who may take part, with a key on record for every name."""
+    from fedgrain.deployment.key_record import Roster
+
+    class Keys(Roster):
+        def look(self) -> dict[str, bytes]:
+            return {name: name.encode() for name in NAMES}
+
+    return Keys(None)
+
+
+def _digest(state: dict[str, Any]) -> str:
     return hashlib.sha256(b"".join(v.numpy().tobytes() for v in state.values())).hexdigest()
 
 
 def believed_count() -> int:
     """Return how many samples the server believes a site whose fellows have about four."""
-    try:
-        from fedgrain.deployment.limits import TIMES_MEDIAN
-    except ImportError:
-        return 400
+    from fedgrain.deployment.limits import TIMES_MEDIAN
+
     return 4 * TIMES_MEDIAN

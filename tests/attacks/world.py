@@ -44,7 +44,7 @@ settings = {{ data_root = "{data}", image_size = 16, net = "cnn-32", clients = 2
 cycles = 1, min_branch_samples = 2, join_ratio = 1.0 }}
 """
 ALGORITHMS = ("fedavg", "fedbdft")
-TIMES = ("seconds", "exchange_seconds", "site_seconds")
+TIMES = ("seconds", "exchange_seconds", "site_seconds", "sha256")  # a checksum covers times
 
 
 @dataclass(frozen=True)

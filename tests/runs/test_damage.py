@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -185,6 +186,20 @@ def test_a_fifo_in_the_place_of_a_lock_is_refused(small, tmp_path) -> None:
     with pytest.raises(FedgrainError, match="a link or a device"):
         run(small(), tmp_path)
     assert (tmp_path / ".lock").is_fifo()
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_named_pipe_in_the_place_of_a_file_is_not_waited_at(copy, name) -> None:
+    (copy / name).unlink()
+    os.mkfifo(copy / name)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(20)
+    try:
+        with pytest.raises(FedgrainError, match=f"{name}: a named pipe"):
+            READ[name](RunFolder(copy))
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_links_in_the_place_of_files_are_replaced_not_written_through(copy, small, tmp_path):

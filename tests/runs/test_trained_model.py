@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,3 +144,19 @@ def test_a_shape_no_image_can_have_is_one_sentence(shape, result, tmp_path) -> N
     with pytest.raises(RunError, match=words) as refused:
         fedgrain.load(tmp_path / "copy", trust_code=True)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("mean", [0.5, 0.5]),
+        ("mean", [float("nan")] * 3),
+        ("deviation", [0.25] * 4),
+        ("deviation", [0.25, 0.0, 0.25]),
+    ],
+)
+def test_a_forged_model_is_refused_before_its_net_is_built(result, tmp_path, part, value) -> None:
+    place = Path(shutil.copytree(result.folder, tmp_path / "copy")) / "model.json"
+    write_json(place, {**read_json(place), part: value})  # with a right checksum
+    with pytest.raises(RunError, match=f"{place.name}: damaged .*{part}"):
+        fedgrain.load(place.parent, trust_code=True)

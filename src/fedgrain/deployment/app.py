@@ -103,7 +103,7 @@ def app_settings(folder: Path) -> dict[str, Any]:
     found: Any = parse_toml(read_text(path), path, DeploymentError, AGAIN)
     for part in ("tool", "flwr", "app", "config"):
         found = found.get(part) if isinstance(found, dict) else None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not isinstance(found.get("sites"), str):
         raise DeploymentError(f"{path}: not the settings of an app; {AGAIN}")
     return found
 

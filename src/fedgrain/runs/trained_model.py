@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,12 +176,20 @@ def _built(folder: RunFolder, about: dict[str, Any]) -> TrainedModel:
     shape = (height, width, channels)
     if not all(type(side) is int and 1 <= side <= MOST_PIXELS for side in shape):
         raise ValueError(f"image_shape must have three whole numbers from 1 to {MOST_PIXELS}")
+    normalisation = _normalisation(about["mean"], about["deviation"], channels=shape[2])
     net = model_net(about["net"], head, shape, state, branches=about["branches"])
-    mean, deviation = (tuple(map(float, about[name])) for name in ("mean", "deviation"))
-    normalisation = Normalisation(mean, deviation)
     return TrainedModel(
         taxonomy, full, normalisation, shape, about["net"], about["head"], settings, head, net
     )
+
+
+def _normalisation(mean: Any, deviation: Any, channels: int) -> Normalisation:
+    means, deviations = (tuple(map(float, told)) for told in (mean, deviation))
+    if len(means) != channels or len(deviations) != channels or not all(map(math.isfinite, means)):
+        raise ValueError(f"mean and deviation are not {channels} finite numbers each")
+    if not all(0 < value < math.inf for value in deviations):
+        raise ValueError("deviation has a number that is not greater than 0")
+    return Normalisation(means, deviations)
 
 
 def model_net(
