@@ -32,7 +32,7 @@ from fedgrain.experiment.table_formats import format_tables
 from fedgrain.experiment.tables import score_tables
 from fedgrain.files import write_text
 from fedgrain.report.figures import draw_study
-from fedgrain.report.run_page import method_of
+from fedgrain.experiment.methods import method_name
 
 KEPT = ("config.toml", "result.json", "metrics.jsonl", "environment.json")
 
@@ -188,7 +188,7 @@ def trees(folder: Path) -> str:
     names, papers = [], []
     for name in scores:
         config = read_config(folder / "runs" / name / "config.toml").complete()
-        method = method_of(config)
+        method = method_name(config)
         names.append(f"{method}, alpha {config.alpha:g}")
         papers.append(paper_figures(config.zero_shot)[config.dataset, method, config.alpha]["hf"])
     rows = []

@@ -12,7 +12,7 @@ import pytest
 
 from fedgrain.data.decode import _mapper
 from fedgrain.errors import ConfigError, FedgrainError, StudyError
-from fedgrain.experiment.folder import RunFolder
+from fedgrain.experiment.folder import RunFolder, read_json
 from fedgrain.experiment.methods import parse_method
 from fedgrain.experiment.presets import PRESETS, preset
 from fedgrain.experiment.results import collect
@@ -430,7 +430,7 @@ def test_a_failed_run_is_reported_and_stops_no_other(tmp_path):
     assert "ExplodingHead" in name
     assert "NaN" in problem
     assert (name, problem) in told
-    assert json.loads((tmp_path / "s" / "failures.json").read_text()) == outcome.failures
+    assert read_json(tmp_path / "s" / "failures.json") == outcome.failures
     assert collect(tmp_path / "s").missing == 1
 
 
