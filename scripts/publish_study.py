@@ -25,6 +25,7 @@ from typing import Any
 from fedgrain.experiment.config import read_config
 from fedgrain.experiment.folder import read_json
 from fedgrain.experiment.intervals import Estimate
+from fedgrain.experiment.methods import method_name
 from fedgrain.experiment.results import Results, collect, paper_figures
 from fedgrain.experiment.run_study import StudyFolder
 from fedgrain.experiment.study import cell_runs, plan_runs
@@ -32,7 +33,6 @@ from fedgrain.experiment.table_formats import format_tables
 from fedgrain.experiment.tables import score_tables
 from fedgrain.files import write_text
 from fedgrain.report.figures import draw_study
-from fedgrain.experiment.methods import method_name
 
 KEPT = ("config.toml", "result.json", "metrics.jsonl", "environment.json")
 
