@@ -23,12 +23,12 @@ from statistics import fmean
 from typing import Any
 
 from fedgrain.files import write_text
-from fedgrain.report.run_page import method_of
 from fedgrain.report.study_figures import draw_study
 from fedgrain.runs.config import read_config
 from fedgrain.runs.run_folder import read_json
 from fedgrain.studies.collect import Results, collect, paper_figures
 from fedgrain.studies.intervals import Estimate
+from fedgrain.studies.methods import method_name
 from fedgrain.studies.study import cell_runs, plan_runs
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.studies.table_formats import format_tables
@@ -188,7 +188,7 @@ def trees(folder: Path) -> str:
     names, papers = [], []
     for name in scores:
         config = read_config(folder / "runs" / name / "config.toml").complete()
-        method = method_of(config)
+        method = method_name(config)
         names.append(f"{method}, alpha {config.alpha:g}")
         papers.append(paper_figures(config.zero_shot)[config.dataset, method, config.alpha]["hf"])
     rows = []
