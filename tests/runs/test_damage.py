@@ -104,6 +104,14 @@ def test_metrics_that_went_away_are_missed(small, tmp_path) -> None:
         fedgrain.resume(tmp_path / "run", trust_code=True)
 
 
+def test_a_run_does_not_go_on_without_its_environment(small, tmp_path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(small(rounds=2), tmp_path / "run", [Stop()])
+    (tmp_path / "run" / "environment.json").unlink()
+    with pytest.raises(RunError, match=r"environment\.json: missing"):
+        run(small(rounds=2), tmp_path / "run")
+
+
 def test_metrics_of_a_finished_run_that_lost_a_round_are_refused(copy) -> None:
     lines = (copy / "metrics.jsonl").read_text().splitlines(keepends=True)
     (copy / "metrics.jsonl").write_text(lines[0])

@@ -187,6 +187,11 @@ class RunFolder:
         first stage which the cap cut short begin again.
         """
         if self.config.exists():
+            if not self.environment.exists():  # it was there before the config
+                raise RunError(
+                    f"{self.environment}: missing, so that nobody can tell which data the run has "
+                    f"seen; {AGAIN}"
+                )
             self.check_arithmetic()
             if self._asks_for_more(config):
                 if self.result.exists() and not self.state.exists():
