@@ -23,11 +23,11 @@ from attacks.workers import Tally, run_cases, table
 from attacks.world import World, build
 
 ATTACKS: dict[str, tuple[float, Callable[[World, int], list[Case]]]] = {  # share of the time
-    "kills at file events": (0.35, lambda world, _: kills.cases(world)),
-    "damaged files": (0.3, flips.cases),
-    "mutated inputs": (0.2, inputs.cases),
+    "kills at file events": (0.4, lambda world, _: kills.cases(world)),
+    "damaged files": (0.25, flips.cases),
+    "mutated inputs": (0.15, inputs.cases),
     "malicious sites": (0.1, sites.cases),
-    "hostile archives, images, models": (0.05, hostile.cases),
+    "hostile archives, images, models": (0.1, hostile.cases),
 }
 
 
