@@ -40,7 +40,7 @@ import numpy as np
 import torch
 
 from fedgrain.engines import Model, Workshop
-from fedgrain.federated import Federation, Plan
+from fedgrain.federated import Federation, TrainingSettings
 from fedgrain.federated.algorithm import FederatedAlgorithm
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
@@ -184,16 +184,16 @@ def fedavg_contest(
     federation: Federation, folder: Path, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Run the round on everyone."""
-    model, plan = Model("cnn-32", "flat-softmax"), Plan(seed=SEED, local=LOCAL)
-    workshop = Workshop(federation, model, plan)
+    model, settings = Model("cnn-32", "flat-softmax"), TrainingSettings(seed=SEED, local=LOCAL)
+    workshop = Workshop(federation, model, settings)
     lay_out(federation, workshop, folder)
     pieces = moved(pieces_of(workshop, [None]), row_of_image(federation))
     with ExitStack() as held:
-        engine = held.enter_context(open_engine(federation, model, plan, arguments.workers))
+        engine = held.enter_context(open_engine(federation, model, settings, arguments.workers))
         ours = EngineAndBound(
-            FedAvg(plan), FedAvg(plan).init(workshop.initial), EvaluationOff(engine)
+            FedAvg(settings), FedAvg(settings).init(workshop.initial), EvaluationOff(engine)
         )
-        ours.bound = held.enter_context(raw_bound(folder, pieces, plan.local, arguments))
+        ours.bound = held.enter_context(raw_bound(folder, pieces, settings.local, arguments))
         contenders = [
             Contender("fedgrain", ours.engine_round),
             Contender("raw bound", ours.bound_round),
@@ -214,17 +214,17 @@ def cycle_contest(
     federation: Federation, folder: Path, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Run a FedBDFT cycle on the engine and on its raw bound."""
-    model, plan = Model("cnn-32", "cond-softmax"), Plan(seed=SEED, local=LOCAL)
-    workshop = Workshop(federation, model, plan)
+    model, settings = Model("cnn-32", "cond-softmax"), TrainingSettings(seed=SEED, local=LOCAL)
+    workshop = Workshop(federation, model, settings)
     branches = federation.taxonomy.internal.tolist()
     pieces = moved(pieces_of(workshop, branches), row_of_image(federation))
     with ExitStack() as held:
         engine = EvaluationOff(
-            held.enter_context(open_engine(federation, model, plan, arguments.workers))
+            held.enter_context(open_engine(federation, model, settings, arguments.workers))
         )
-        start = FedBDFT(plan).decoupled(workshop.decoupled(workshop.initial), engine)
-        ours = EngineAndBound(FedBDFT(plan), start, engine)
-        ours.bound = held.enter_context(raw_bound(folder, pieces, plan.branch, arguments))
+        start = FedBDFT(settings).decoupled(workshop.decoupled(workshop.initial), engine)
+        ours = EngineAndBound(FedBDFT(settings), start, engine)
+        ours.bound = held.enter_context(raw_bound(folder, pieces, settings.branch, arguments))
         contenders = [
             Contender("fedgrain", ours.engine_round),
             Contender("raw bound", ours.bound_round),

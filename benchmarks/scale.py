@@ -29,7 +29,7 @@ import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arit
 import torch
 
 from fedgrain.engines import Model, Workshop
-from fedgrain.federated import Plan
+from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from peers.work import (
     LOCAL,
@@ -116,24 +116,24 @@ def descendants(process: int) -> list[int]:
 def measure(clients: int, images: int, rounds: int, workers: int) -> dict[str, Any]:
     """Run rounds with so many clients; the first is a warm-up."""
     federation = federation_of(random_images(images), clients, validation=VALIDATION)
-    plan = Plan(seed=SEED, local=LOCAL, join_ratio=SAMPLED / clients)
+    settings = TrainingSettings(seed=SEED, local=LOCAL, join_ratio=SAMPLED / clients)
     model = Model("cnn-32", "flat-softmax")
-    state = FedAvg(plan).init(Workshop(federation, model, plan).initial)
+    state = FedAvg(settings).init(Workshop(federation, model, settings).initial)
     seconds: list[float] = []
     began = time.perf_counter()
-    with open_engine(federation, model, plan, workers) as opened:
+    with open_engine(federation, model, settings, workers) as opened:
         engine = EvaluationOff(opened)
-        state, _ = FedAvg(plan).apply(state, engine)
+        state, _ = FedAvg(settings).apply(state, engine)
         start = time.perf_counter() - began
         for _ in range(rounds):
             began = time.perf_counter()
-            state, report = FedAvg(plan).apply(state, engine)
+            state, report = FedAvg(settings).apply(state, engine)
             seconds.append(time.perf_counter() - began)
         if len(report.clients) != SAMPLED:
             raise RuntimeError(f"{len(report.clients)} clients took part, not {SAMPLED}")
         with MemoryWatch() as watch:
             for _ in range(max(1, rounds // 3)):
-                state, report = FedAvg(plan).apply(state, engine)
+                state, report = FedAvg(settings).apply(state, engine)
     return {
         "clients": clients,
         "seconds": statistics.median(seconds),

@@ -25,7 +25,7 @@ from typing import Any
 from fedgrain.files import write_text
 from fedgrain.report.study_figures import draw_study
 from fedgrain.runs.config import read_config
-from fedgrain.runs.run_folder import read_json
+from fedgrain.runs.run_folder import read_checked_json
 from fedgrain.studies.collect import Results, collect, paper_figures
 from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.methods import method_name
@@ -144,7 +144,7 @@ def again(folder: Path, column: str) -> dict[str, float]:
     path = folder / "rescored.json"
     if not path.exists():
         return {}
-    return {name: row[column]["hf"] for name, row in read_json(path).items()}
+    return {name: row[column]["hf"] for name, row in read_checked_json(path).items()}
 
 
 def ranking(folder: Path, results: Results) -> str:
@@ -152,7 +152,7 @@ def ranking(folder: Path, results: Results) -> str:
     metric, study = list(results.metrics)[-1], results.study
     weighed = cell_means(folder, results, again(folder, "expected-hf"))
     accuracies = cell_means(folder, results, {
-        path.parent.name: read_json(path)["accuracy"]
+        path.parent.name: read_checked_json(path)["accuracy"]
         for path in (folder / "runs").glob("*/result.json")
     })  # fmt: skip
     rows = []
@@ -174,7 +174,7 @@ def ranking(folder: Path, results: Results) -> str:
 
 def rescored(folder: Path, results: Results) -> str:
     """Return a line per run: HF (HR, HP) by each prediction rule, and with depths counted on H."""
-    scores = read_json(folder / "rescored.json")
+    scores = read_checked_json(folder / "rescored.json")
     names = [run.name for run in plan_runs(results.study, StudyFolder(folder).rates())]
     shown = [name for name in names if name in scores]
     columns = list(scores[shown[0]])
@@ -184,7 +184,7 @@ def rescored(folder: Path, results: Results) -> str:
 
 def trees(folder: Path) -> str:
     """Return a line per reading of the class hierarchy: HF of the same predictions on it."""
-    scores = read_json(folder / "trees.json")
+    scores = read_checked_json(folder / "trees.json")
     names, papers = [], []
     for name in scores:
         config = read_config(folder / "runs" / name / "config.toml").complete()
@@ -213,7 +213,7 @@ def runs(folder: Path, results: Results) -> str:
         path = folder / "runs" / planned.name / "result.json"
         if not path.exists():
             continue
-        values = read_json(path)
+        values = read_checked_json(path)
         config = read_config(path.with_name("config.toml"))  # its caps may be smaller than planned
         rate, length = f"{config.lr:g}", _length(values["rounds"], config.rounds)
         if config.algorithm == "fedbdft":
@@ -231,7 +231,7 @@ def _length(reached: int, cap: int) -> str:
 
 def search(folder: Path) -> str:
     """Return validation HF per method and candidate, the rate taken in bold."""
-    tables = read_json(folder / "search.json")["tables"]
+    tables = read_checked_json(folder / "search.json")["tables"]
     blocks = []
     for dataset, searched in tables.items():
         for setting in ("lr", "branch_lr"):

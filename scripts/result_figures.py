@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 
 from fedgrain.files import write_text
 from fedgrain.report.picture_files import new_figure, plain_axes, write_picture
-from fedgrain.runs.run_folder import read_json
+from fedgrain.runs.run_folder import read_checked_json
 from fedgrain.studies.collect import Results, collect, paper_figures, run_folders
 from publish_study import markdown, out_of_date
 
@@ -147,7 +147,7 @@ def lazy_scores(folder: Path) -> Lazy:
                 folder, study, study.datasets[0], variant, study.alphas[0], study.seeds[0]
             )
             if run.result.exists():
-                values = read_json(run.result)
+                values = read_checked_json(run.result)
                 columns[name][share] = (values["hf"], values["accuracy"])
     return columns
 
@@ -186,7 +186,7 @@ def tried_table() -> str:
     """Return what each trial reached, beside what the option that was kept had by then."""
     rows = []
     for name, run in TRIED.items():
-        result = read_json(RESULTS / run / "result.json")
+        result = read_checked_json(RESULTS / run / "result.json")
         scores = (result["validation_hf"], result["hf"], result["accuracy"])
         rows.append([name, *(f"{score:.3f}" for score in scores)])
     # The kept option ran longer: its best validation HF by then is known, its test scores are not.

@@ -23,7 +23,7 @@ from fedgrain.files import write_text
 from fedgrain.runs.config import read_config
 from fedgrain.runs.prepare import load_images
 from fedgrain.runs.run import one_thread
-from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.runs.trained_model import load
 from fedgrain.scoring.metrics import Nodes, Values, hierarchical_scores, numbers_in
 from fedgrain.scoring.rules import predict
@@ -73,9 +73,9 @@ def main() -> int:
     parser.add_argument("target", type=Path, help="its published copy")
     args = parser.parse_args()
     path = args.target / "rescored.json"
-    known = read_json(path) if path.exists() else {}
+    known = read_checked_json(path) if path.exists() else {}
     reached = {
-        place.parent.name: read_json(place)["hf"]
+        place.parent.name: read_checked_json(place)["hf"]
         for place in sorted((args.target / "runs").glob("*/result.json"))
         if "-client" not in place.parent.name
     }

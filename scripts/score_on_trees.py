@@ -25,7 +25,7 @@ from fedgrain.files import write_text
 from fedgrain.runs.config import read_config
 from fedgrain.runs.prepare import load_images
 from fedgrain.runs.run import one_thread
-from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.runs.trained_model import load
 from fedgrain.scoring.metrics import Nodes, hierarchical_scores
 from fedgrain.scoring.rules import predict
@@ -138,7 +138,7 @@ def main() -> int:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="names of runs of it")
     args = parser.parse_args()
     path = args.target / "trees.json"
-    known = read_json(path) if path.exists() else {}
+    known = read_checked_json(path) if path.exists() else {}
     config = read_config(RunFolder(args.study / "runs" / args.runs[0]).config).complete()
     data = load_images(config)
     trees = readings(data, config.max_children)

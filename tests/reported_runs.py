@@ -16,7 +16,7 @@ import numpy as np
 
 from fedgrain import Config, run
 from fedgrain.data import LabelledImages
-from fedgrain.runs.run_folder import read_json
+from fedgrain.runs.run_folder import read_checked_json
 from fedgrain.studies.study import Study, plan_runs
 from fedgrain.taxonomy import from_json, to_json
 from own_parts import few_glyphs
@@ -76,13 +76,13 @@ def write_study(
     ).complete()
     folder.mkdir(parents=True)
     (folder / "study.toml").write_text(study.toml(), "utf-8")
-    result = read_json(trained / "result.json")
+    result = read_checked_json(trained / "result.json")
     line = json.loads((trained / "metrics.jsonl").read_text().splitlines()[0])
     for planned in plan_runs(study, {}):
         place, config = folder / "runs" / planned.name, planned.config
         place.mkdir(parents=True)
         (place / "config.toml").write_text(config.toml(), "utf-8")
-        surroundings = read_json(trained / "environment.json")
+        surroundings = read_checked_json(trained / "environment.json")
         surroundings.pop("config_sha256")  # the config is another
         (place / "environment.json").write_text(json.dumps(surroundings))
         method = names.index(f"{config.head}/{config.supervision}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedgrain.data.images import UNKNOWN_STATISTICS
 from fedgrain.engines import Model, SequentialEngine, Workshop
-from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Plan, Task
+from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Task, TrainingSettings
 from fedgrain.taxonomy import Taxonomy
 
 CHILDREN = {"r": ["a", "b", "c"], "a": ["a1", "a2", "a3"], "b": ["b1", "b2"]}
@@ -72,8 +72,8 @@ class Recording(SequentialEngine):
 
 
 def engine(
-    sites: Federation, plan: Plan, net: str = "own_parts:LinearNet", **model: Any
+    sites: Federation, settings: TrainingSettings, net: str = "own_parts:LinearNet", **model: Any
 ) -> Recording:
     """An engine over these sites."""
     names = Model(net=net, **{"head": "cond-softmax", **model})
-    return Recording(Workshop(sites, names, plan))
+    return Recording(Workshop(sites, names, settings))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedgrain.engines import Model, SequentialEngine, Workshop
-from fedgrain.federated import Plan
+from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
 from fedgrain.runs.run import one_thread
@@ -22,14 +22,14 @@ def test_the_work_of_a_round_and_a_cycle_is_done(monkeypatch) -> None:
     from peers.work import LOCAL, SEED, EvaluationOff, federation_of, random_images
 
     federation = federation_of(random_images(200), 2, validation=0.2, each=32)
-    plan = Plan(seed=SEED, local=LOCAL, join_ratio=0.5)
+    settings = TrainingSettings(seed=SEED, local=LOCAL, join_ratio=0.5)
     with one_thread():
-        workshop = Workshop(federation, Model("cnn-32", "cond-softmax"), plan)
+        workshop = Workshop(federation, Model("cnn-32", "cond-softmax"), settings)
         engine = EvaluationOff(SequentialEngine(workshop))
-        _, report = FedAvg(plan).apply(FedAvg(plan).init(workshop.initial), engine)
+        _, report = FedAvg(settings).apply(FedAvg(settings).init(workshop.initial), engine)
         assert [client["samples"] for client in report.clients] == [32]
-        start = FedBDFT(plan).decoupled(workshop.decoupled(workshop.initial), engine)
-        FedBDFT(plan).apply(start, engine)
+        start = FedBDFT(settings).decoupled(workshop.decoupled(workshop.initial), engine)
+        FedBDFT(settings).apply(start, engine)
         assert len(engine.tasks) > 1
         pieces = pieces_of(workshop, federation.taxonomy.internal.tolist())
         for task in engine.tasks:

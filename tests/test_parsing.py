@@ -12,7 +12,7 @@ from fedgrain.errors import FedgrainError
 from fedgrain.knowledge import knowledge_file
 from fedgrain.parsing import MAX_DEPTH, parse_json, parse_toml
 from fedgrain.runs.config import read_config, setting_of
-from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.studies.study import read_study
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.taxonomy import read_json as read_taxonomy
@@ -73,7 +73,7 @@ def app_config(path: Path) -> object:
 
 @pytest.mark.parametrize(
     "read",
-    [knowledge_file.read, read_taxonomy, read_json, run_metrics, search, app_tree,
+    [knowledge_file.read, read_taxonomy, read_checked_json, run_metrics, search, app_tree,
      lambda path: site_names(path.read_text())],
     ids=["knowledge", "taxonomy", "run", "metrics", "search", "app", "sites"],
 )  # fmt: skip

@@ -18,7 +18,7 @@ import torch
 
 from fedgrain.arithmetic import in_use
 from fedgrain.engines import Model, SequentialEngine, Workshop
-from fedgrain.federated import Plan
+from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from peers.peer_side import Answers
 from peers.work import LOCAL, SEED, EvaluationOff, federation_of, random_images
@@ -36,13 +36,16 @@ def main() -> None:
         return
     images = random_images(2 * CLIENTS * each)
     federation = federation_of(images, CLIENTS, validation=0.2, each=each)
-    plan = Plan(seed=SEED, local=LOCAL)
-    workshop = Workshop(federation, Model("cnn-32", "flat-softmax"), plan)
-    engine, state = EvaluationOff(SequentialEngine(workshop)), FedAvg(plan).init(workshop.initial)
+    settings = TrainingSettings(seed=SEED, local=LOCAL)
+    workshop = Workshop(federation, Model("cnn-32", "flat-softmax"), settings)
+    engine, state = (
+        EvaluationOff(SequentialEngine(workshop)),
+        FedAvg(settings).init(workshop.initial),
+    )
     answers.say(ready=True)
     while answers.wait_for_go():
         began = time.process_time()
-        state, _ = FedAvg(plan).apply(state, engine)
+        state, _ = FedAvg(settings).apply(state, engine)
         answers.say(seconds=time.process_time() - began)
 
 

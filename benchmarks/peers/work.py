@@ -25,8 +25,8 @@ from fedgrain.federated import (
     ImageSource,
     LabelledPart,
     LocalSettings,
-    Plan,
     Task,
+    TrainingSettings,
     Update,
 )
 from fedgrain.federated.averaging import State
@@ -39,10 +39,10 @@ BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def open_engine(
-    federation: Federation, model: Model, plan: Plan, workers: int
+    federation: Federation, model: Model, settings: TrainingSettings, workers: int
 ) -> AbstractContextManager[Engine]:
     """Return the engine under test; the benchmarks name it nowhere else."""
-    return LocalEngine(Workshop(federation, model, plan), workers)
+    return LocalEngine(Workshop(federation, model, settings), workers)
 
 
 def end_on_sigterm() -> None:

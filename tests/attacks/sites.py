@@ -75,39 +75,39 @@ def played(attack: Attack) -> dict[str, Any]:
     from fedgrain.federated.fedavg import FedAvg
     from fedgrain.federated.fedbdft import FedBDFT
 
-    engine, plan = engine_with(attack)
+    engine, settings = engine_with(attack)
     said = list(engine.refresh())
-    state = FedAvg(plan).init(engine.workshop.initial)
+    state = FedAvg(settings).init(engine.workshop.initial)
     results: list[Any] = []
     for _ in range(2):
-        state, report = FedAvg(plan).apply(state, engine)
+        state, report = FedAvg(settings).apply(state, engine)
         results.append(report.validation_hf)
         said += [line["fault"] for line in report.faults]
-    branches = FedBDFT(plan).decoupled(engine.workshop.decoupled(state.best), engine)
-    branches, report = FedBDFT(plan).apply(branches, engine)
+    branches = FedBDFT(settings).decoupled(engine.workshop.decoupled(state.best), engine)
+    branches, report = FedBDFT(settings).apply(branches, engine)
     weights = [state.weights, *(branch.weights for branch in branches.branches.values())]
     return {"result": [results, [_digest(part) for part in weights]], "said": said}
 
 
 def engine_with(attack: Attack) -> tuple[Any, Any]:
-    """Return an engine over four sites and a liar among or beside them, and the plan."""
+    """Return an engine over four sites and a liar among or beside them, and the settings."""
     from flwr.proto.node_pb2 import NodeInfo
     from flwr.supercore.task_identity import TaskIdentity
 
     from fedgrain.deployment.flower_engine import FlowerEngine
     from fedgrain.deployment.site import Site
     from fedgrain.engines import Model, Workshop
-    from fedgrain.federated import LocalSettings, Plan
+    from fedgrain.federated import LocalSettings, TrainingSettings
     from flower_wire import Wire, at
     from small_federation import federation
 
     for name in ("_run_id", "_task_id", "_node_id"):
         setattr(TaskIdentity, name, 1)
-    plan = Plan(join_ratio=1.0, rounds=2, cycles=2, local=LocalSettings(batch=4),
+    settings = TrainingSettings(join_ratio=1.0, rounds=2, cycles=2, local=LocalSettings(batch=4),
                 branch=LocalSettings(lr=0.05, batch=4), min_branch_samples=2)  # fmt: skip
     model = Model(net="own_parts:SmallNet", head="cond-softmax")
     whole = federation(LABELS, client_validation=VALIDATION)
-    sites = [Site(name, Workshop(replace(whole, clients=(client,)), model, plan), 1)
+    sites = [Site(name, Workshop(replace(whole, clients=(client,)), model, settings), 1)
              for name, client in zip(NAMES, whole.clients, strict=True)]  # fmt: skip
     answers = {10 + number: at(site) for number, site in enumerate(sites)}
     honest, liar = answers[10 + LIAR], 10 + len(NAMES) if attack.beside else 10 + LIAR
@@ -119,10 +119,10 @@ def engine_with(attack: Attack) -> tuple[Any, Any]:
             node_id=node, online_until=1.0, name=name, public_key=key.encode()
         )
     engine = FlowerEngine(
-        wire, Workshop(whole, model, plan), NAMES, validate_at_sites=True, time_limit=300.0,
+        wire, Workshop(whole, model, settings), NAMES, validate_at_sites=True, time_limit=300.0,
         roster=roster(),
     )  # fmt: skip
-    return engine, plan
+    return engine, settings
 
 
 def roster() -> Any:

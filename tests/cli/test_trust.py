@@ -21,7 +21,7 @@ from fedgrain.plugins import OWN, named_code
 from fedgrain.report.html import write_report
 from fedgrain.runs.config import Config
 from fedgrain.runs.operating_curve import curve_of_run
-from fedgrain.runs.run_folder import read_json, write_json
+from fedgrain.runs.run_folder import read_checked_json, write_checked_json
 from fedgrain.studies.study import read_study
 
 PLAIN = {"dataset": "glyphs", "net": "cnn-32", "rounds": 1, "clients": 2, "alpha": 0.0}
@@ -58,7 +58,7 @@ def sent(finished, tmp_path, monkeypatch) -> Path:
 def name_code(file: Path, **settings: str) -> None:
     """Let a model.json or config.toml name other parts."""
     if file.suffix == ".json":
-        write_json(file, {**read_json(file), **settings})
+        write_checked_json(file, {**read_checked_json(file), **settings})
         return
     file.with_name("environment.json").unlink(missing_ok=True)  # which knows the config
     lines = [line for line in file.read_text().splitlines() if line.split(" ")[0] not in settings]

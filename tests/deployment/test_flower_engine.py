@@ -27,7 +27,15 @@ from fedgrain.deployment.site import Site, answered
 from fedgrain.deployment.wire import Counts, counts_of, record_of, state_of
 from fedgrain.engines import Model, SequentialEngine, Workshop
 from fedgrain.errors import DeploymentError, FederationError
-from fedgrain.federated import Fault, Federation, Kind, LocalSettings, Plan, Task, Update
+from fedgrain.federated import (
+    Fault,
+    Federation,
+    Kind,
+    LocalSettings,
+    Task,
+    TrainingSettings,
+    Update,
+)
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
 from fedgrain.runs.config import Config
@@ -35,7 +43,7 @@ from flower_wire import Answer, Wire, at
 from small_federation import EVERYTHING, NODE, TREE, federation, known
 
 MODEL = Model(net="own_parts:SmallNet", head="cond-softmax")
-PLAN = Plan(
+TRAINING = TrainingSettings(
     join_ratio=1.0,
     rounds=2,
     cycles=2,
@@ -60,12 +68,12 @@ def sites_of(whole: Federation, rounding: int = 1) -> list[Site]:
     for name, client in zip(NAMES, whole.clients, strict=True):
         nothing = None if client.validation is not None else site_module.NOTHING
         own = replace(whole, clients=(client,), validation=nothing)
-        found.append(Site(name, Workshop(own, MODEL, PLAN), rounding))
+        found.append(Site(name, Workshop(own, MODEL, TRAINING), rounding))
     return found
 
 
 def engine_over(wire: Wire, whole: Federation, *, at_sites: bool = False) -> FlowerEngine:
-    workshop = Workshop(whole, MODEL, PLAN)
+    workshop = Workshop(whole, MODEL, TRAINING)
     engine = FlowerEngine(wire, workshop, NAMES, validate_at_sites=at_sites, time_limit=0.3)
     engine.said = engine.refresh()
     return engine
@@ -109,7 +117,7 @@ def test_counts_are_those_of_the_engine_in_one_process(
     model = replace(MODEL, branch_supervision=branches)
     monkeypatch.setitem(globals(), "MODEL", model)
     engine, _, everything = connected()
-    here = SequentialEngine(Workshop(everything, model, PLAN))
+    here = SequentialEngine(Workshop(everything, model, TRAINING))
     for client in range(3):
         assert engine.samples(client) == here.samples(client)
         for e in TREE.internal:
@@ -122,15 +130,15 @@ def test_counts_are_those_of_the_engine_in_one_process(
 def test_both_algorithms_have_the_bits_of_one_process(at_sites: bool) -> None:
     options = {"client_validation": VALIDATION} if at_sites else {}
     engine, wire, everything = connected(**options)
-    here = SequentialEngine(Workshop(everything, MODEL, PLAN))
+    here = SequentialEngine(Workshop(everything, MODEL, TRAINING))
     states = []
     for worker in (here, engine):
-        state = FedAvg(PLAN).init(here.workshop.initial)
-        state, _ = FedAvg(PLAN).apply(state, worker)
-        state, report = FedAvg(PLAN).apply(state, worker)
-        cut = FedBDFT(PLAN).decoupled(here.workshop.decoupled(state.best), worker)
+        state = FedAvg(TRAINING).init(here.workshop.initial)
+        state, _ = FedAvg(TRAINING).apply(state, worker)
+        state, report = FedAvg(TRAINING).apply(state, worker)
+        cut = FedBDFT(TRAINING).decoupled(here.workshop.decoupled(state.best), worker)
         before = len(wire.sent)
-        cut, branch_report = FedBDFT(PLAN).apply(cut, worker)
+        cut, branch_report = FedBDFT(TRAINING).apply(cut, worker)
         states.append((state, report, cut, branch_report))
     (one, told, branches, branches_told), (two, told_2, branches_2, branches_told_2) = states
     assert same(one.weights, two.weights) and same(one.best, two.best)
@@ -305,7 +313,7 @@ def test_strangers_impostors_and_other_trees_stay_out() -> None:
     ]
     assert engine.missing() == NAMES
     with pytest.raises(FederationError, match="no client has a sample"):
-        FedAvg(PLAN).apply(FedAvg(PLAN).init(engine.workshop.initial), engine)
+        FedAvg(TRAINING).apply(FedAvg(TRAINING).init(engine.workshop.initial), engine)
 
 
 def test_a_node_that_is_not_on_record_is_sent_nothing(tmp_path: Path) -> None:
@@ -313,7 +321,7 @@ def test_a_node_that_is_not_on_record_is_sent_nothing(tmp_path: Path) -> None:
     everything = whole()
     wire = Wire({10: at(sites_of(everything)[0])})  # it answers as museum, under no name
     roster = Roster(tmp_path / "federation.json")
-    workshop = Workshop(everything, MODEL, PLAN)
+    workshop = Workshop(everything, MODEL, TRAINING)
     engine = FlowerEngine(wire, workshop, NAMES, validate_at_sites=False, roster=roster)
     assert engine.refresh() == [
         "node 10 does not take part: its key is registered without a name; a site's name belongs "
@@ -338,8 +346,8 @@ def test_rounded_steps_are_those_of_all_epochs(
     branch: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local = LocalSettings(batch=4, epochs=3)
-    plan = replace(PLAN, local=local, branch=replace(local, batch=2))
-    monkeypatch.setitem(globals(), "PLAN", plan)
+    settings = replace(TRAINING, local=local, branch=replace(local, batch=2))
+    monkeypatch.setitem(globals(), "TRAINING", settings)
     engine, _, _ = connected(rounding=3)
     workshop = engine.workshop
     weights = workshop.initial if branch is None else workshop.decoupled(workshop.initial)[branch]

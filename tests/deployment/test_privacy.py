@@ -35,7 +35,7 @@ from fedgrain.deployment.site import Site, answered, open_site
 from fedgrain.deployment.wire import by_branch, pack, state_of
 from fedgrain.engines import Model, Workshop
 from fedgrain.errors import DeploymentError, RunError
-from fedgrain.federated import Federation, LocalSettings, Plan
+from fedgrain.federated import Federation, LocalSettings, TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
 from fedgrain.runs.config import Config
@@ -47,7 +47,9 @@ from small_federation import EVERYTHING, TREE, federation
 PRIVACY = Privacy(noise_multiplier=2.0, clip=0.5)
 ALMOST_NONE = Privacy(noise_multiplier=1e-12, clip=0.5)
 MODEL = Model(net="own_parts:SmallNet", head="cond-softmax")
-PLAN = Plan(join_ratio=1.0, rounds=1, local=LocalSettings(batch=4), min_branch_samples=2)
+TRAINING = TrainingSettings(
+    join_ratio=1.0, rounds=1, local=LocalSettings(batch=4), min_branch_samples=2
+)
 
 
 @pytest.fixture(autouse=True)
@@ -175,7 +177,7 @@ def whole(labels: list[str]) -> Federation:
 
 def site_with(labels: list[str], place: Path, privacy: Privacy = PRIVACY) -> Site:
     release = Release(privacy, SiteLedger(place / "releases.jsonl"))
-    return Site("zoo", Workshop(whole(labels), MODEL, PLAN), release=release)
+    return Site("zoo", Workshop(whole(labels), MODEL, TRAINING), release=release)
 
 
 def asked(site: Site, round_number: int = 1) -> RecordDict:
@@ -316,26 +318,26 @@ LABELS = [["a1", "a2", "b1", "c"], ["a3", "b2"], []]
 
 def test_both_algorithms_with_noise(tmp_path: Path) -> None:
     everything = federation(LABELS, client_validation=[["a1"], ["b1"], ["c"]])
-    plan = replace(PLAN, min_branch_samples=1)  # as the server sets it
+    settings = replace(TRAINING, min_branch_samples=1)  # as the server sets it
     sites = {}
     for number, name in enumerate(NAMES):
         own = replace(everything, clients=(everything.clients[number],))
         ledger = SiteLedger(tmp_path / f"{name}.jsonl")
         release = Release(Privacy(0.02, 0.5), ledger)
-        sites[10 + number] = at(Site(name, Workshop(own, MODEL, PLAN), release=release))
+        sites[10 + number] = at(Site(name, Workshop(own, MODEL, TRAINING), release=release))
     wire = Wire(sites)
     ledger = server_ledger(tmp_path, *NAMES)
     engine = FlowerEngine(
-        wire, Workshop(everything, MODEL, plan), NAMES, validate_at_sites=True, ledger=ledger
+        wire, Workshop(everything, MODEL, settings), NAMES, validate_at_sites=True, ledger=ledger
     )
     assert engine.refresh() == [f"{name} is connected; its counts stay with it" for name in NAMES]
-    state, report = FedAvg(plan).apply(FedAvg(plan).init(engine.workshop.initial), engine)
+    state, report = FedAvg(settings).apply(FedAvg(settings).init(engine.workshop.initial), engine)
     assert report.validation_hf is None and state.best is state.weights
     assert report.clients == [
         {"client": name, "samples": 1, "loss": None, "steps": None} for name in NAMES
     ]
-    branches = FedBDFT(plan).decoupled(engine.workshop.decoupled(state.best), engine)
-    after, report = FedBDFT(plan).apply(branches, engine)
+    branches = FedBDFT(settings).decoupled(engine.workshop.decoupled(state.best), engine)
+    after, report = FedBDFT(settings).apply(branches, engine)
     assert report.validation_hf is None and not report.faults
     for e, branch in after.branches.items():
         assert branch.rounds == 1 and branch.best is branch.weights

@@ -98,7 +98,7 @@ def test_noise_and_a_strategy_over_a_network(tmp_path: Path) -> None:
     assert isinstance(state, FedAvgState)
 
     prepared = prepare(CONFIG)
-    workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+    workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
     names = [name for name in workshop.initial if name in workshop.parameters]
     formula, plain = expected(workshop, names)
     rest = flat(state.weights, names) - formula

@@ -17,7 +17,7 @@ from fedgrain import Config, run
 from fedgrain.deployment.app import App, write_app
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.errors import RunError
-from fedgrain.federated import Plan
+from fedgrain.federated import TrainingSettings
 from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvgState
 from fedgrain.federated.fedbdft import BranchesState, FedBDFT
@@ -52,7 +52,7 @@ def ended(processes: list[int]) -> set[int]:
 
 def after_three_rounds(path: Path) -> bool:
     try:
-        state = load_progress(path, FedBDFT(Plan())).state
+        state = load_progress(path, FedBDFT(TrainingSettings())).state
     except RunError:
         return False
     assert isinstance(state, FedAvgState), "the server was faster than the test"
@@ -86,14 +86,18 @@ def test_three_rounds_and_a_cycle_are_byte_equal_though_the_server_is_killed(
 
     run(replace(CONFIG, algorithm="fedavg"), tmp_path / "fedavg", workers=1)
     here = run(CONFIG, tmp_path / "fedbdft", workers=1)
-    expected = load_progress(tmp_path / "fedavg" / "state.safetensors", FedBDFT(Plan())).state
-    found = load_progress(tmp_path / "rounds.safetensors", FedBDFT(Plan())).state
+    expected = load_progress(
+        tmp_path / "fedavg" / "state.safetensors", FedBDFT(TrainingSettings())
+    ).state
+    found = load_progress(tmp_path / "rounds.safetensors", FedBDFT(TrainingSettings())).state
     assert isinstance(expected, FedAvgState) and isinstance(found, FedAvgState)
     assert as_bytes(found.weights) == as_bytes(expected.weights)
     assert as_bytes(found.best) == as_bytes(expected.best)
 
-    expected = load_progress(tmp_path / "fedbdft" / "state.safetensors", FedBDFT(Plan())).state
-    found = load_progress(state, FedBDFT(Plan())).state
+    expected = load_progress(
+        tmp_path / "fedbdft" / "state.safetensors", FedBDFT(TrainingSettings())
+    ).state
+    found = load_progress(state, FedBDFT(TrainingSettings())).state
     assert isinstance(expected, BranchesState) and isinstance(found, BranchesState)
     assert list(found.branches) == list(expected.branches)
     assert any(branch.rounds for branch in expected.branches.values())

@@ -104,7 +104,7 @@ def test_without_enough_clients_the_run_stops_and_can_be_resumed(tmp_path, fedgr
 def test_a_worker_killed_from_outside_is_replaced(tmp_path):
     prepared = prepare(Config(**SETTINGS))
     prepared = prepared.with_images(shared(prepared.data.images))
-    workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+    workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
     with LocalEngine(workshop, 2) as engine:
         tasks = [Task(1, client, workshop.initial) for client in range(3)]
         first = dict(engine.train(tasks))
@@ -159,7 +159,7 @@ def test_stopped_workers_do_not_stop_the_engine():
     """The message is larger than a socket's buffer: sending it to a stopped process waits."""
     prepared = prepare(Config(**SETTINGS))
     prepared = prepared.with_images(shared(prepared.data.images))
-    workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+    workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
     expected = workshop.validate(workshop.initial)
     large = {**workshop.initial, "large": torch.zeros(1_000_000)}
     with LocalEngine(workshop, 2, time_limit=2.0) as engine:
@@ -182,7 +182,7 @@ def test_workers_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     prepared = prepare(Config(**SETTINGS))
     prepared = prepared.with_images(shared(prepared.data.images))
-    workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+    workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
     monkeypatch.chdir(tmp_path)
     with LocalEngine(workshop, 1) as engine:
         ((_, outcome),) = engine.train([Task(1, 0, workshop.initial)])
@@ -193,7 +193,7 @@ def test_workers_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
 def test_the_workers_validate_too():
     prepared = prepare(Config(**SETTINGS, algorithm="fedbdft"))
     prepared = prepared.with_images(shared(prepared.data.images))
-    workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+    workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
     branches = workshop.decoupled(workshop.initial)
     with LocalEngine(workshop, 2) as engine:
         expected = workshop.validate(workshop.initial)

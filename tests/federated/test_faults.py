@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fedgrain.errors import CodeError, DivergedError, FederationError
-from fedgrain.federated import LocalSettings, Plan, Update
+from fedgrain.federated import LocalSettings, TrainingSettings, Update
 from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import Fault, Kind, diverged
 from fedgrain.federated.fedavg import FedAvg
@@ -34,7 +34,9 @@ SETTINGS: dict[str, Any] = {
     "lr": 0.1,
     "seed": 3,
 }
-PLAN = Plan(join_ratio=1.0, local=LocalSettings(lr=0.2, batch=4), min_branch_samples=2)
+TRAINING = TrainingSettings(
+    join_ratio=1.0, local=LocalSettings(lr=0.2, batch=4), min_branch_samples=2
+)
 KINDS = {
     "raise": "error",
     "nan": "not-finite",
@@ -82,7 +84,7 @@ def test_debug_shows_the_traceback(tmp_path: Path, fedgrain: Any) -> None:
 
 
 def test_errors_that_differ_are_the_clients_own() -> None:
-    trainer = engine(federation([["a1", "b1"], ["a2", "c"]]), PLAN)
+    trainer = engine(federation([["a1", "b1"], ["a2", "c"]]), TRAINING)
     errors = iter([ValueError("one"), OSError("two")] * 2)
 
     def train(*_: object) -> Update:
@@ -90,22 +92,22 @@ def test_errors_that_differ_are_the_clients_own() -> None:
 
     trainer.workshop.train = train
     with pytest.raises(FederationError, match="0 clients sent an update") as caught:
-        FedAvg(PLAN).apply(FedAvg(PLAN).init(trainer.workshop.initial), trainer)
+        FedAvg(TRAINING).apply(FedAvg(TRAINING).init(trainer.workshop.initial), trainer)
     assert not isinstance(caught.value, CodeError)
 
 
 def test_a_cycle_in_which_every_client_fails_alike_stops_at_once() -> None:
-    trainer = engine(federation([["a1", "a2", "b1", "b2"] * 4] * 2), PLAN)
+    trainer = engine(federation([["a1", "a2", "b1", "b2"] * 4] * 2), TRAINING)
     workshop = trainer.workshop
-    state = FedBDFT(PLAN).decoupled(workshop.decoupled(workshop.initial), trainer)
-    state, _ = FedBDFT(PLAN).apply(state, trainer)  # it could be trained before
+    state = FedBDFT(TRAINING).decoupled(workshop.decoupled(workshop.initial), trainer)
+    state, _ = FedBDFT(TRAINING).apply(state, trainer)  # it could be trained before
 
     def train(number: int, client: int, weights: State, branch: int, _: State | None) -> Update:
         raise AttributeError("no such thing")
 
     workshop.train = train
     with pytest.raises(CodeError, match="cycle 2: all 2 clients failed with the same error, Attr"):
-        FedBDFT(PLAN).apply(state, trainer)
+        FedBDFT(TRAINING).apply(state, trainer)
 
 
 def test_divergence_is_a_matter_of_kinds_not_of_words() -> None:
@@ -114,12 +116,12 @@ def test_divergence_is_a_matter_of_kinds_not_of_words() -> None:
     assert not diverged([Fault(words, Kind.ERROR).line("zoo")])
     assert not diverged([{"client": "zoo", "fault": words}])  # of a run before faults had kinds
     assert not diverged([])
-    plan = Plan(join_ratio=1.0, local=LocalSettings(lr=1e6, batch=4))
-    trainer = engine(federation([["a1", "b2", "c"]]), plan)
-    state = FedAvg(plan).init(trainer.workshop.initial)
+    settings = TrainingSettings(join_ratio=1.0, local=LocalSettings(lr=1e6, batch=4))
+    trainer = engine(federation([["a1", "b2", "c"]]), settings)
+    state = FedAvg(settings).init(trainer.workshop.initial)
     with pytest.raises(DivergedError):
         for _ in range(9):
-            state, _ = FedAvg(plan).apply(state, trainer)
+            state, _ = FedAvg(settings).apply(state, trainer)
 
 
 def test_a_run_whose_faults_have_no_kind_still_opens(tmp_path: Path) -> None:

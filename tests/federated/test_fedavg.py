@@ -7,20 +7,20 @@ import pytest
 import torch
 
 from fedgrain.errors import DivergedError, FederationError, HeadError
-from fedgrain.federated import EarlyStopping, LabelledPart, LocalSettings, Plan
+from fedgrain.federated import EarlyStopping, LabelledPart, LocalSettings, TrainingSettings
 from fedgrain.federated.fedavg import FedAvg, FedAvgState
-from fedgrain.federated.plan import joining, sample
+from fedgrain.federated.sampling import joining, sample
 from fedgrain.heads import HEADS
 from small_federation import TREE, VALIDATION, Recording, engine, federation, known
 
 LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
-EVERYONE = Plan(join_ratio=1.0, local=LocalSettings(lr=0.2, batch=4))
+EVERYONE = TrainingSettings(join_ratio=1.0, local=LocalSettings(lr=0.2, batch=4))
 
 
-def rounds(trainer: Recording, plan: Plan, count: int) -> FedAvgState:
-    state = FedAvg(plan).init(trainer.workshop.initial)
+def rounds(trainer: Recording, settings: TrainingSettings, count: int) -> FedAvgState:
+    state = FedAvg(settings).init(trainer.workshop.initial)
     for _ in range(count):
-        state, _ = FedAvg(plan).apply(state, trainer)
+        state, _ = FedAvg(settings).apply(state, trainer)
     return state
 
 
@@ -36,10 +36,10 @@ def test_one_client_is_plain_sgd() -> None:
 
 @pytest.mark.parametrize("head", ["flat-softmax", "cond-softmax", "softmax-margin"])
 def test_identical_clients_with_full_batches_equal_one_client(head: str) -> None:
-    plan = replace(EVERYONE, local=LocalSettings(lr=0.2, batch=len(LABELS), epochs=2))
-    alone = rounds(engine(federation([LABELS]), plan, head=head), plan, 3)
+    settings = replace(EVERYONE, local=LocalSettings(lr=0.2, batch=len(LABELS), epochs=2))
+    alone = rounds(engine(federation([LABELS]), settings, head=head), settings, 3)
     three = federation([LABELS] * 3, same_images=True)
-    together = rounds(engine(three, plan, head=head), plan, 3)
+    together = rounds(engine(three, settings, head=head), settings, 3)
     for name, value in alone.weights.items():
         torch.testing.assert_close(together.weights[name], value, atol=1e-6, rtol=0)
 
@@ -119,29 +119,29 @@ def test_batch_norm_is_averaged_and_its_counter_is_the_servers() -> None:
 
 
 def test_best_weights_are_kept_and_patience_ends_it() -> None:
-    plan = replace(EVERYONE, rounds=50, stopping=EarlyStopping(patience=2))
-    trainer = engine(federation([LABELS]), plan)
+    settings = replace(EVERYONE, rounds=50, stopping=EarlyStopping(patience=2))
+    trainer = engine(federation([LABELS]), settings)
     scores = iter([0.2, 0.5, 0.5, 0.4, 0.9])
     trainer.validate = lambda weights: next(scores)
-    state, weights = FedAvg(plan).init(trainer.workshop.initial), []
-    while not FedAvg(plan).finished(state, trainer):
-        state, _ = FedAvg(plan).apply(state, trainer)
+    state, weights = FedAvg(settings).init(trainer.workshop.initial), []
+    while not FedAvg(settings).finished(state, trainer):
+        state, _ = FedAvg(settings).apply(state, trainer)
         weights.append(state.weights)
     assert state.round == 4
     assert state.stopping.best == 0.5
     assert state.best is weights[1]
-    assert FedAvg(plan).finished(replace(state, round=50, stopping=EarlyStopping()), trainer)
+    assert FedAvg(settings).finished(replace(state, round=50, stopping=EarlyStopping()), trainer)
 
 
 def test_the_mean_over_rounds_is_validated_and_kept_and_training_goes_on_without_it() -> None:
     plain = replace(EVERYONE, rounds=5)
-    plan = replace(plain, average_rounds=3)
-    trainer = engine(federation([LABELS, LABELS[:4]]), plan)
+    settings = replace(plain, average_rounds=3)
+    trainer = engine(federation([LABELS, LABELS[:4]]), settings)
     validated = []
     trainer.validate = lambda weights: validated.append(weights) or len(validated) / 10
-    state, history = FedAvg(plan).init(trainer.workshop.initial), []
+    state, history = FedAvg(settings).init(trainer.workshop.initial), []
     for _ in range(5):
-        state, _ = FedAvg(plan).apply(state, trainer)
+        state, _ = FedAvg(settings).apply(state, trainer)
         history.append(state.weights)
     untouched = rounds(engine(federation([LABELS, LABELS[:4]]), plain), plain, 5)
     for name, value in untouched.weights.items():
@@ -159,14 +159,14 @@ def test_labels_shared_out_once_a_round_take_the_same_first_step() -> None:
     labels = ["a1", "b", "r", "a", "a", "b", "a1", "r"]
     knowing = [known("a", "a1", "b")]
     for batch, same in ((8, True), (2, False)):
-        plan = replace(EVERYONE, local=LocalSettings(lr=0.2, batch=batch))
+        settings = replace(EVERYONE, local=LocalSettings(lr=0.2, batch=batch))
         final = [
             rounds(
                 engine(
-                    federation([labels], knowing), plan, head="flat-softmax",
+                    federation([labels], knowing), settings, head="flat-softmax",
                     supervision="projection", responsibilities=when,
                 ),
-                plan, 2,
+                settings, 2,
             ).weights
             for when in ("step", "round")
         ]  # fmt: skip
@@ -175,9 +175,9 @@ def test_labels_shared_out_once_a_round_take_the_same_first_step() -> None:
 
 
 def test_divergence_is_told_apart_from_other_faults() -> None:
-    plan = replace(EVERYONE, local=LocalSettings(lr=1e6, batch=4), rounds=9)
+    settings = replace(EVERYONE, local=LocalSettings(lr=1e6, batch=4), rounds=9)
     with pytest.raises(DivergedError, match="try a lower learning rate"):
-        rounds(engine(federation([LABELS]), plan), plan, 9)
+        rounds(engine(federation([LABELS]), settings), settings, 9)
 
 
 def test_who_joins() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedgrain.errors import DivergedError, FederationError
-from fedgrain.federated import Client, EarlyStopping, LocalSettings, Plan
+from fedgrain.federated import Client, EarlyStopping, LocalSettings, TrainingSettings
 from fedgrain.federated.averaging import State
 from fedgrain.federated.fedbdft import BranchesState, FedBDFT
 from fedgrain.federated.local_training import Update
@@ -15,7 +15,7 @@ from fedgrain.heads import TOGETHER
 from small_federation import NODE, Recording, engine, federation, known
 
 ROOT, A, B = NODE["r"], NODE["a"], NODE["b"]
-PLAN = Plan(
+TRAINING = TrainingSettings(
     join_ratio=1.0,
     cycles=3,
     branch=LocalSettings(lr=0.2, batch=4),
@@ -24,9 +24,9 @@ PLAN = Plan(
 )
 
 
-def start(trainer: Recording, plan: Plan = PLAN) -> BranchesState:
+def start(trainer: Recording, settings: TrainingSettings = TRAINING) -> BranchesState:
     workshop = trainer.workshop
-    return FedBDFT(plan).decoupled(workshop.decoupled(workshop.initial), trainer)
+    return FedBDFT(settings).decoupled(workshop.decoupled(workshop.initial), trainer)
 
 
 def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
@@ -34,7 +34,7 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 
 
 def test_decoupling_keeps_features_and_the_rows_of_the_children() -> None:
-    trainer = engine(federation([["a1"]]), PLAN)
+    trainer = engine(federation([["a1"]]), TRAINING)
     weights, branches = trainer.workshop.initial, start(trainer).branches
     assert list(branches) == [ROOT, A, B]
     for e, rows in ((ROOT, ["a", "b", "c"]), (A, ["a1", "a2", "a3"]), (B, ["b1", "b2"])):
@@ -45,7 +45,7 @@ def test_decoupling_keeps_features_and_the_rows_of_the_children() -> None:
 
 def test_a_round_changes_only_its_branch() -> None:
     """Below a lie 8 samples, below b 2 and below the root 8: then the root's patience is over."""
-    trainer = engine(federation([["a1", "a2", "a3", "a1", "a2", "a3", "a1", "a2"]]), PLAN)
+    trainer = engine(federation([["a1", "a2", "a3", "a1", "a2", "a3", "a1", "a2"]]), TRAINING)
     before = start(trainer)
     tired = replace(before.branches[ROOT], stopping=EarlyStopping(patience=1, waited=1))
     before = BranchesState(0, {**before.branches, ROOT: tired})
@@ -53,7 +53,7 @@ def test_a_round_changes_only_its_branch() -> None:
         e: {name: value.clone() for name, value in branch.weights.items()}
         for e, branch in before.branches.items()
     }
-    after, report = FedBDFT(PLAN).apply(before, trainer)
+    after, report = FedBDFT(TRAINING).apply(before, trainer)
     assert [(task.branch, task.client) for task in trainer.tasks] == [(A, 0)]
     assert [line["branch"] for line in report.branches] == ["a"]
     assert not equal(after.branches[A].weights, copies[A])
@@ -65,7 +65,7 @@ def test_a_round_changes_only_its_branch() -> None:
     model = trainer.workshop.decoupled_model({e: b.weights for e, b in after.branches.items()})
     image = trainer.workshop.federation.source.batch(np.array([1000]))
     log_probs = model.node_log_probs(image)[0]
-    fresh = engine(federation([["a1"]]), PLAN).workshop
+    fresh = engine(federation([["a1"]]), TRAINING).workshop
     old = fresh.head.node_log_probs(fresh.net(image))[0]
     moved = [name for name in NODE if abs(log_probs[NODE[name]] - old[NODE[name]]) > 1e-6]
     assert sorted(moved) == ["a1", "a2", "a3"]
@@ -78,11 +78,11 @@ def test_weights_are_proportional_to_the_samples_of_the_branch() -> None:
         ["a1", "a3", "a2"] * 4 + ["c"] * 5,
         ["a2", "a3"] * 10 + ["b", "r"],
     ]
-    trainer = engine(federation(labels), PLAN)
+    trainer = engine(federation(labels), TRAINING)
     before = start(trainer)
     weights = before.branches[A].weights
     trained = [trainer.workshop.train(1, client, weights, A).state for client in range(3)]
-    after, report = FedBDFT(PLAN).apply(before, trainer)
+    after, report = FedBDFT(TRAINING).apply(before, trainer)
     line = next(line for line in report.branches if line["branch"] == "a")
     assert [client["samples"] for client in line["clients"]] == [8, 12, 20]
     assert all(np.isfinite(client["loss"]) for client in line["clients"])
@@ -93,29 +93,29 @@ def test_weights_are_proportional_to_the_samples_of_the_branch() -> None:
 
 def test_only_clients_with_gamma_samples_train_a_branch() -> None:
     labels = [["a1", "a2"] * 3 + ["a3"], ["a1", "a2"] * 4, ["b1", "b2"] * 10, ["a3", "a1"] * 9]
-    trainer = engine(federation(labels), PLAN)
-    state, _ = FedBDFT(PLAN).apply(start(trainer), trainer)
+    trainer = engine(federation(labels), TRAINING)
+    state, _ = FedBDFT(TRAINING).apply(start(trainer), trainer)
     assert [(t.branch, t.client) for t in trainer.tasks] == [
         *((ROOT, 1), (ROOT, 2), (ROOT, 3)),
         (B, 2),  # longest first: 20 samples here, 18 at most there
         *((A, 1), (A, 3)),
     ]
-    half = engine(federation(labels), replace(PLAN, join_ratio=0.5))
-    FedBDFT(replace(PLAN, join_ratio=0.5)).apply(start(half), half)
+    half = engine(federation(labels), replace(TRAINING, join_ratio=0.5))
+    FedBDFT(replace(TRAINING, join_ratio=0.5)).apply(start(half), half)
     asked = [t.branch for t in half.tasks]
     assert asked == [ROOT, ROOT, B, A, A]  # two of four join; fewer eligible: all of them
-    lower = engine(federation(labels), replace(PLAN, min_branch_samples=7))
-    FedBDFT(replace(PLAN, min_branch_samples=7)).apply(start(lower), lower)
+    lower = engine(federation(labels), replace(TRAINING, min_branch_samples=7))
+    FedBDFT(replace(TRAINING, min_branch_samples=7)).apply(start(lower), lower)
     assert (A, 0) in [(t.branch, t.client) for t in lower.tasks]
     assert state.cycle == 1
 
 
 def test_a_branch_with_data_for_one_child_only_stays_as_decoupled() -> None:
     labels = [["a1"] * 20 + ["b1", "b2"] * 8, ["a1"] * 30]
-    trainer = engine(federation(labels), PLAN)
+    trainer = engine(federation(labels), TRAINING)
     state = before = start(trainer)
-    while not FedBDFT(PLAN).finished(state, trainer):
-        state, _ = FedBDFT(PLAN).apply(state, trainer)
+    while not FedBDFT(TRAINING).finished(state, trainer):
+        state, _ = FedBDFT(TRAINING).apply(state, trainer)
     assert state.cycle > 0
     assert A not in [task.branch for task in trainer.tasks]
     assert equal(state.branches[A].best, before.branches[A].best)
@@ -127,21 +127,21 @@ def test_a_branch_with_data_for_one_child_only_stays_as_decoupled() -> None:
 
 
 def test_nothing_to_train_is_finished_at_once() -> None:
-    trainer = engine(federation([["a1"] * 3]), PLAN)
-    assert FedBDFT(PLAN).finished(start(trainer), trainer)
-    two = replace(PLAN, min_clients=2)  # one client alone is not enough for a round
+    trainer = engine(federation([["a1"] * 3]), TRAINING)
+    assert FedBDFT(TRAINING).finished(start(trainer), trainer)
+    two = replace(TRAINING, min_clients=2)  # one client alone is not enough for a round
     trainer = engine(federation([["a1", "a2"] * 9]), two)
     assert FedBDFT(two).finished(start(trainer, two), trainer)
 
 
 def test_every_branch_has_its_own_patience_and_its_best_weights() -> None:
-    trainer = engine(federation([["a1", "a2", "b1", "b2", "c"] * 8]), PLAN)
+    trainer = engine(federation([["a1", "a2", "b1", "b2", "c"] * 8]), TRAINING)
     told = {ROOT: [0.5, 0.4, 0.3], A: [0.5, 0.6, 0.6, 0.7], B: [0.5, 0.9, 0.1, 0.2]}
     trainer.workshop.validate_branch = lambda e, weights: told[e].pop(0)
-    plan = replace(PLAN, cycles=3)
-    state, history = start(trainer, plan), []
-    while not FedBDFT(plan).finished(state, trainer):
-        state, report = FedBDFT(plan).apply(state, trainer)
+    settings = replace(TRAINING, cycles=3)
+    state, history = start(trainer, settings), []
+    while not FedBDFT(settings).finished(state, trainer):
+        state, report = FedBDFT(settings).apply(state, trainer)
         history.append((state, [line["branch"] for line in report.branches]))
     assert [names for _, names in history] == [["r", "a", "b"], ["r", "a", "b"], ["a", "b"]]
     assert equal(state.branches[ROOT].best, trainer.workshop.decoupled(trainer.workshop.initial)[0])
@@ -151,18 +151,18 @@ def test_every_branch_has_its_own_patience_and_its_best_weights() -> None:
 
 def test_without_validation_samples_a_branch_trains_to_the_last_cycle() -> None:
     sites = federation([["a1", "a2"] * 8], client_validation=[["c", "c"]])
-    trainer = engine(sites, PLAN)
+    trainer = engine(sites, TRAINING)
     state = start(trainer)
     assert trainer.workshop.validate_branch(A, state.branches[A].weights) is None
-    while not FedBDFT(PLAN).finished(state, trainer):
-        state, report = FedBDFT(PLAN).apply(state, trainer)
-    assert state.cycle == PLAN.cycles
+    while not FedBDFT(TRAINING).finished(state, trainer):
+        state, report = FedBDFT(TRAINING).apply(state, trainer)
+    assert state.cycle == TRAINING.cycles
     assert state.branches[A].best is state.branches[A].weights
     assert report.branches[0]["accuracy"] is None
 
 
 def test_a_fault_is_told_with_its_branch_which_stays_and_loses_patience() -> None:
-    trainer = engine(federation([["a1", "a2", "b1", "b2"] * 8]), PLAN)
+    trainer = engine(federation([["a1", "a2", "b1", "b2"] * 8]), TRAINING)
     train = trainer.workshop.train
 
     def faulty(number: int, client: int, weights: State, branch: int, _: State | None) -> Update:
@@ -172,29 +172,29 @@ def test_a_fault_is_told_with_its_branch_which_stays_and_loses_patience() -> Non
 
     trainer.workshop.train = faulty
     state = before = start(trainer)
-    while not FedBDFT(replace(PLAN, cycles=9)).finished(state, trainer):
-        state, report = FedBDFT(PLAN).apply(state, trainer)
-        if state.cycle <= PLAN.stopping.patience:
+    while not FedBDFT(replace(TRAINING, cycles=9)).finished(state, trainer):
+        state, report = FedBDFT(TRAINING).apply(state, trainer)
+        if state.cycle <= TRAINING.stopping.patience:
             told = {(fault["client"], fault["branch"]) for fault in report.faults}
             assert told == {("site 0", "a")}
     assert state.branches[A].weights is before.branches[A].weights
-    assert [task.branch for task in trainer.tasks].count(A) == PLAN.stopping.patience
+    assert [task.branch for task in trainer.tasks].count(A) == TRAINING.stopping.patience
     assert state.branches[B].rounds > 0
 
 
 def test_a_rate_at_which_no_branch_can_be_trained_is_said() -> None:
-    plan = replace(PLAN, branch=LocalSettings(lr=float("inf")))
-    trainer = engine(federation([["a1", "a2"] * 8]), plan)
+    settings = replace(TRAINING, branch=LocalSettings(lr=float("inf")))
+    trainer = engine(federation([["a1", "a2"] * 8]), settings)
     with pytest.raises(DivergedError, match="cycle 1: no branch has been trained, and site 0 fail"):
-        FedBDFT(plan).apply(start(trainer), trainer)
+        FedBDFT(settings).apply(start(trainer), trainer)
 
 
 def test_projection_trains_the_branches_of_clients_that_know_all_or_nothing_of_them() -> None:
     """Their labels stand for no set: there is no share, and no gradient of one."""
     labels = [["a1", "a2", "a3", "b1", "b2"] * 4, ["a", "b1", "b2", "c"] * 4]
     knowledge = [known("a", "a1", "a2", "a3", "b", "b1", "b2", "c"), known("a", "b", "b1", "b2")]
-    trainer = engine(federation(labels, knowledge), PLAN, branch_supervision="projection")
-    state, report = FedBDFT(PLAN).apply(start(trainer), trainer)
+    trainer = engine(federation(labels, knowledge), TRAINING, branch_supervision="projection")
+    state, report = FedBDFT(TRAINING).apply(start(trainer), trainer)
     assert report.faults == []
     assert [branch.rounds for branch in state.branches.values()] == [1, 1, 1]
 
@@ -206,7 +206,9 @@ def test_projection_in_the_branches_and_paper_before() -> None:
     sites = federation(labels, knowledge)
     sizes = {}
     for stage, branches in (("paper", "projection"), ("projection", "paper")):
-        trainer = engine(sites, PLAN, supervision=stage, branch_supervision=branches, laziness=0.1)
+        trainer = engine(
+            sites, TRAINING, supervision=stage, branch_supervision=branches, laziness=0.1
+        )
         sizes[branches] = [trainer.samples(client, A) for client in (0, 1)]
         assert bool(trainer.workshop.supervised(0).projections) == (stage == "projection")
         assert trainer.children_with_data(A) == (3 if branches == "projection" else 2)
@@ -224,7 +226,7 @@ def test_two_labellers_of_one_site_are_read_each_by_their_own_knowledge() -> Non
     site = sites.clients[0]
     train = replace(site.train, labellers=who)
     sites = replace(sites, clients=(replace(site, train=train, known=knowledge),))
-    trainer = engine(sites, PLAN, supervision="projection", branch_supervision="projection")
+    trainer = engine(sites, TRAINING, supervision="projection", branch_supervision="projection")
     data = trainer.workshop.branch_data(0, A)
     assert data.indices.tolist() == [0, 1]
     assert data.targets.tolist() == [[0, 0], [TOGETHER, 0]]
@@ -232,14 +234,14 @@ def test_two_labellers_of_one_site_are_read_each_by_their_own_knowledge() -> Non
     assert trainer.workshop.whole_data(0).targets.tolist() == [
         [NODE[label], labeller] for label, labeller in zip(labels, who, strict=True)
     ]
-    _, report = FedBDFT(PLAN).apply(start(trainer), trainer)
+    _, report = FedBDFT(TRAINING).apply(start(trainer), trainer)
     assert report.faults == []
-    paper = engine(sites, PLAN)
+    paper = engine(sites, TRAINING)
     assert paper.workshop.whole_data(0).targets.tolist() == [NODE[label] for label in labels]
 
 
 def test_another_head_has_no_branches() -> None:
-    trainer = engine(federation([["a1"]]), PLAN, head="flat-softmax")
+    trainer = engine(federation([["a1"]]), TRAINING, head="flat-softmax")
     with pytest.raises(FederationError, match="fedbdft needs the head cond-softmax"):
         trainer.workshop.decoupled(trainer.workshop.initial)
 
@@ -249,7 +251,7 @@ def test_clients_validate_by_projection_and_cutting_back() -> None:
     knowledge = [known("a", "a1", "b"), known("a", "a1", "a2", "a3", "b", "b1", "b2", "c")]
     validation = [["a", "a1", "b", "r"], ["a2", "c"]]
     sites = federation([["a1"], ["a1"]], knowledge, client_validation=validation)
-    trainer = engine(sites, PLAN)
+    trainer = engine(sites, TRAINING)
     said = {
         0: ["a2", "a2", "b1", "c"],  # projected: a, a, b, r
         1: ["a3", "b1"],
@@ -270,14 +272,14 @@ def test_a_site_validates_by_what_the_labeller_of_an_image_knows() -> None:
     site, who = sites.clients[0], np.array([0, 1])
     own = Client("both", replace(site.train, labellers=who), knowledge,
                  replace(site.validation, labellers=who))  # fmt: skip
-    trainer = engine(replace(sites, clients=(own,)), PLAN)
+    trainer = engine(replace(sites, clients=(own,)), TRAINING)
     trainer.workshop.predict_leaves = lambda weights, indices: np.full(2, NODE["a2"])
     # a2 for a1: 1/2; projected to a, for a1: 2*1/(2+1)
     assert trainer.validate({}) == pytest.approx((1 / 2 + 2 / 3) / 2)
 
 
 def test_the_accuracy_of_a_branch_is_over_truths_below_it() -> None:
-    trainer = engine(federation([["a1"]]), PLAN)
+    trainer = engine(federation([["a1"]]), TRAINING)
     weights = {name: torch.zeros_like(v) for name, v in start(trainer).branches[A].weights.items()}
     weights["head.bias"][1] = 1.0  # always says a2, which is 2 of the 6 samples below a
     assert trainer.workshop.validate_branch(A, weights) == pytest.approx(1 / 3)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedgrain.engines import outcome_of
-from fedgrain.federated import LocalSettings, Plan, Task, TrainingData, train_locally
+from fedgrain.engines import train_task
+from fedgrain.federated import LocalSettings, Task, TrainingData, TrainingSettings, train_locally
 from fedgrain.federated.local_training import crop_and_flip
 from fedgrain.randomness import numpy_generator
 from small_federation import TREE, engine, federation
@@ -16,7 +16,7 @@ LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
 
 
 def softmax_regression(
-    features, classes, weight, bias, order, settings: LocalSettings
+    features, classes, weight, bias, order, local: LocalSettings
 ) -> tuple[np.ndarray, np.ndarray]:
     """Plain SGD on CE over leaves: v <- momentum v + gradient, w <- w - lr v; in float64."""
     start, speed = (weight.copy(), bias.copy()), [0.0, 0.0]
@@ -28,10 +28,10 @@ def softmax_regression(
         share /= share.sum(1, keepdims=True)
         share[np.arange(len(rows)), classes[rows]] -= 1
         for number, gradient in enumerate([share.T @ x / len(rows), share.mean(0)]):
-            gradient = gradient + settings.weight_decay * weights[number]
-            gradient = gradient + settings.proximal * (weights[number] - start[number])
-            speed[number] = settings.momentum * speed[number] + gradient
-            weights[number] = weights[number] - settings.lr * speed[number]
+            gradient = gradient + local.weight_decay * weights[number]
+            gradient = gradient + local.proximal * (weights[number] - start[number])
+            speed[number] = local.momentum * speed[number] + gradient
+            weights[number] = weights[number] - local.lr * speed[number]
     return weights[0], weights[1]
 
 
@@ -48,14 +48,14 @@ def seen_by_the_layer(sites, rows) -> np.ndarray:
     ids=["plain", "momentum", "weight decay", "FedProx"],
 )
 def test_local_training_is_sgd_written_by_hand(extra) -> None:
-    settings = LocalSettings(lr=0.3, batch=4, epochs=3, **extra)
+    local = LocalSettings(lr=0.3, batch=4, epochs=3, **extra)
     sites = federation([LABELS])
-    plan = Plan(local=settings)
-    workshop = engine(sites, plan, head="flat-softmax").workshop
+    settings = TrainingSettings(local=local)
+    workshop = engine(sites, settings, head="flat-softmax").workshop
     start = {name: value.double().numpy() for name, value in workshop.initial.items()}
     update = workshop.train(7, 0, workshop.initial, None)
 
-    generator = numpy_generator(plan.seed, "local training", 7, 0)
+    generator = numpy_generator(settings.seed, "local training", 7, 0)
     generator.integers(2**63 - 1)  # the seed of dropout comes first
     orders = [generator.permutation(10) for _ in range(3)]
     batches = [order[i : i + 4] for order in orders for i in (0, 4, 8)]  # the partial one is kept
@@ -66,7 +66,7 @@ def test_local_training_is_sgd_written_by_hand(extra) -> None:
         start["head.weight"],
         start["head.bias"],
         batches,
-        settings,
+        local,
     )
     assert update.samples == 10
     assert update.steps == 9
@@ -76,8 +76,8 @@ def test_local_training_is_sgd_written_by_hand(extra) -> None:
 
 def test_the_loss_told_is_the_mean_over_the_last_epoch() -> None:
     sites = federation([LABELS])
-    plan = Plan(local=LocalSettings(lr=0.0, batch=4, epochs=2))
-    workshop = engine(sites, plan).workshop
+    settings = TrainingSettings(local=LocalSettings(lr=0.0, batch=4, epochs=2))
+    workshop = engine(sites, settings).workshop
     update = workshop.train(1, 0, workshop.initial, None)
     whole = workshop.whole_data(0)
     with torch.no_grad():
@@ -88,7 +88,7 @@ def test_the_loss_told_is_the_mean_over_the_last_epoch() -> None:
 
 def test_counting_samples_does_not_keep_them() -> None:
     """The server asks everyone; with many clients their data would add up."""
-    workshop = engine(federation([LABELS, LABELS[:4]]), Plan()).workshop
+    workshop = engine(federation([LABELS, LABELS[:4]]), TrainingSettings()).workshop
     for branch in (None, 0):  # everything is below the root
         assert [workshop.samples(client, branch) for client in (0, 1)] == [10, 4]
     assert workshop.children_with_data(0) >= 2
@@ -99,8 +99,8 @@ def test_counting_samples_does_not_keep_them() -> None:
 
 def test_a_task_gives_the_same_bits_whatever_came_before() -> None:
     sites = federation([LABELS, LABELS[::-1]])
-    plan = Plan(local=LocalSettings(batch=3), branch=LocalSettings(batch=3))
-    first, second = (engine(sites, plan, net="own_parts:SmallNet").workshop for _ in range(2))
+    settings = TrainingSettings(local=LocalSettings(batch=3), branch=LocalSettings(batch=3))
+    first, second = (engine(sites, settings, net="own_parts:SmallNet").workshop for _ in range(2))
     assert all(torch.equal(first.initial[name], second.initial[name]) for name in first.initial)
     branches = first.decoupled(first.initial)
     tasks = [
@@ -109,9 +109,9 @@ def test_a_task_gives_the_same_bits_whatever_came_before() -> None:
         Task(1, 0, branches[0], 0),
         Task(1, 1, branches[1], 1),
     ]
-    forwards = [outcome_of(first, task) for task in tasks]
+    forwards = [train_task(first, task) for task in tasks]
     torch.manual_seed(1)  # the global state must not matter
-    backwards = [outcome_of(second, pickle.loads(pickle.dumps(task))) for task in tasks[::-1]]
+    backwards = [train_task(second, pickle.loads(pickle.dumps(task))) for task in tasks[::-1]]
     for one, other in zip(forwards, backwards[::-1], strict=True):
         sent = pickle.loads(pickle.dumps(other))
         assert one.loss == sent.loss
@@ -120,7 +120,9 @@ def test_a_task_gives_the_same_bits_whatever_came_before() -> None:
 
 
 def test_a_net_that_draws_from_the_global_state_gets_its_own() -> None:
-    workshop = engine(federation([LABELS]), Plan(), net="own_parts:FunctionalDropoutNet").workshop
+    workshop = engine(
+        federation([LABELS]), TrainingSettings(), net="own_parts:FunctionalDropoutNet"
+    ).workshop
     states = []
     for seed in (1, 2):
         torch.manual_seed(seed)
@@ -132,7 +134,7 @@ def test_a_net_that_draws_from_the_global_state_gets_its_own() -> None:
 
 
 def test_training_does_not_touch_the_weights_it_starts_from() -> None:
-    workshop = engine(federation([LABELS]), Plan(), net="own_parts:SmallNet").workshop
+    workshop = engine(federation([LABELS]), TrainingSettings(), net="own_parts:SmallNet").workshop
     before = {name: value.clone() for name, value in workshop.initial.items()}
     update = workshop.train(1, 0, workshop.initial, None)
     assert all(torch.equal(before[name], workshop.initial[name]) for name in before)
@@ -158,14 +160,14 @@ def test_crop_and_flip_is_a_shift_and_a_mirror_image_by_image() -> None:
 def test_crop_and_flip_is_used_when_asked_for() -> None:
     states = []
     for asked in (False, True):
-        plan = Plan(local=LocalSettings(crop_and_flip=asked))
-        workshop = engine(federation([LABELS]), plan).workshop
+        settings = TrainingSettings(local=LocalSettings(crop_and_flip=asked))
+        workshop = engine(federation([LABELS]), settings).workshop
         states.append(workshop.train(1, 0, workshop.initial, None).state["head.weight"])
     assert not torch.equal(*states)
 
 
 def test_no_samples_leave_the_weights_alone() -> None:
-    workshop = engine(federation([LABELS, []]), Plan()).workshop
+    workshop = engine(federation([LABELS, []]), TrainingSettings()).workshop
     data = TrainingData(
         workshop.federation.source, np.empty(0, np.int64), torch.empty(0, dtype=torch.int64)
     )

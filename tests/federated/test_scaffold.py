@@ -6,18 +6,18 @@ import pytest
 import torch
 
 from fedgrain.errors import ConfigError
-from fedgrain.federated import LocalSettings, Plan
+from fedgrain.federated import LocalSettings, TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.scaffold import Scaffold
 from small_federation import engine, federation
 
 LABELS = [["a1", "b2", "c", "a3"], ["a2", "b1", "c", "a1", "b2", "a3"], ["c", "c", "a1"]]
-PLAN = Plan(join_ratio=1.0, local=LocalSettings(lr=0.1, batch=2))
+TRAINING = TrainingSettings(join_ratio=1.0, local=LocalSettings(lr=0.1, batch=2))
 
 
 def test_two_rounds_equal_the_formulas() -> None:
-    trainer = engine(federation(LABELS), PLAN)
-    algorithm, workshop, names = Scaffold(PLAN), trainer.workshop, trainer.parameters
+    trainer = engine(federation(LABELS), TRAINING)
+    algorithm, workshop, names = Scaffold(TRAINING), trainer.workshop, trainer.parameters
     state, zero = algorithm.init(workshop.initial), dict.fromkeys(names, torch.tensor(0.0))
     weights, control, own = dict(workshop.initial), dict(zero), [dict(zero) for _ in LABELS]
     for number in (1, 2):
@@ -47,10 +47,10 @@ def test_two_rounds_equal_the_formulas() -> None:
 
 
 def test_a_client_that_sits_out_keeps_its_variate_and_the_first_round_is_fedavg() -> None:
-    plan = replace(PLAN, join_ratio=0.34)
-    trainer = engine(federation(LABELS), plan)
-    first, _ = Scaffold(plan).apply(Scaffold(plan).init(trainer.workshop.initial), trainer)
-    plain, _ = FedAvg(plan).apply(FedAvg(plan).init(trainer.workshop.initial), trainer)
+    settings = replace(TRAINING, join_ratio=0.34)
+    trainer = engine(federation(LABELS), settings)
+    first, _ = Scaffold(settings).apply(Scaffold(settings).init(trainer.workshop.initial), trainer)
+    plain, _ = FedAvg(settings).apply(FedAvg(settings).init(trainer.workshop.initial), trainer)
     assert all(torch.equal(first.fedavg.weights[n], plain.weights[n]) for n in plain.weights)
     (client,) = first.of_clients
     for name, value in first.control.items():
@@ -59,8 +59,8 @@ def test_a_client_that_sits_out_keeps_its_variate_and_the_first_round_is_fedavg(
 
 
 def test_a_stored_state_goes_on_to_the_same_bits() -> None:
-    trainer = engine(federation(LABELS), PLAN)
-    algorithm = Scaffold(PLAN)
+    trainer = engine(federation(LABELS), TRAINING)
+    algorithm = Scaffold(TRAINING)
     state, _ = algorithm.apply(algorithm.init(trainer.workshop.initial), trainer)
     again = algorithm.decode(algorithm.encode(state))
     one, two = algorithm.apply(state, trainer)[0], algorithm.apply(again, trainer)[0]
@@ -72,6 +72,6 @@ def test_a_stored_state_goes_on_to_the_same_bits() -> None:
 
 def test_what_it_cannot_train_is_refused() -> None:
     with pytest.raises(ConfigError, match="momentum"):
-        Scaffold(replace(PLAN, local=LocalSettings(momentum=0.9)))
+        Scaffold(replace(TRAINING, local=LocalSettings(momentum=0.9)))
     with pytest.raises(ConfigError, match="learning rate"):
-        Scaffold(replace(PLAN, local=LocalSettings(lr=0.0)))
+        Scaffold(replace(TRAINING, local=LocalSettings(lr=0.0)))

@@ -18,7 +18,7 @@ from fedgrain.report.interactive_plots import MOST_POINTS, knowledge_map, over_a
 from fedgrain.report.model_inspection import Sites, branches_of, wrong_at
 from fedgrain.report.page_tables import percent, setting
 from fedgrain.report.run_page import knowledge_name, run_sentence
-from fedgrain.runs.run_folder import read_json
+from fedgrain.runs.run_folder import read_checked_json
 from fedgrain.scoring.metrics import cut_back
 from fedgrain.studies.intervals import estimate
 from fedgrain.taxonomy import Taxonomy
@@ -148,7 +148,7 @@ def test_a_legend_has_room_for_all_its_names():
 
 def test_accuracy_of_the_root_and_the_classes(trained):
     page = page_of(trained, images=True, trust_code=True)
-    result = read_json(trained / "result.json")
+    result = read_checked_json(trained / "result.json")
     colours = page.close.sunburst["colourings"][0]["colors"]
     assert colours[0] == 1.0  # everything lies under the root
     trace = page.close.sunburst["data"][0]
@@ -162,7 +162,7 @@ def test_accuracy_of_the_root_and_the_classes(trained):
 def test_sentence_of_a_run_is_made_from_its_numbers(trained):
     page, result = (
         page_of(trained, images=False, trust_code=True),
-        read_json(trained / "result.json"),
+        read_checked_json(trained / "result.json"),
     )
     assert f"HF of {result['hf']:.3f} on the test images" in page.sentence
     assert f"{100 * result['accuracy']:.0f}% of them" in page.sentence

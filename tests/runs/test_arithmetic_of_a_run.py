@@ -8,7 +8,7 @@ import pytest
 import fedgrain
 from fedgrain import Callback, arithmetic
 from fedgrain.errors import RunError
-from fedgrain.runs.run_folder import RunFolder, read_json, write_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json, write_checked_json
 from fedgrain.studies.executors import start_from
 
 
@@ -29,9 +29,9 @@ def stopped(small, tmp_path) -> Path:
 def now_in(folder: Path, mode: str | None) -> None:
     """Change what a folder says of its arithmetic, or let it say nothing as older ones do."""
     place = folder / "environment.json"
-    content = read_json(place)
+    content = read_checked_json(place)
     content.pop("arithmetic")
-    write_json(place, content if mode is None else {**content, "arithmetic": mode})
+    write_checked_json(place, content if mode is None else {**content, "arithmetic": mode})
 
 
 def test_a_run_goes_on_in_the_arithmetic_it_began_in(stopped) -> None:

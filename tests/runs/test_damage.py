@@ -15,18 +15,18 @@ from damage import flips
 from fedgrain import Callback, checksums, run
 from fedgrain.cli import main
 from fedgrain.errors import FedgrainError, RunError
-from fedgrain.federated import Plan
+from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.runs.checkpoint import load_progress
-from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.runs.tensor_files import read_tensors
 from old_folders import without_checksums
 from own_parts import few_glyphs
 
 READ: dict[str, Callable[[RunFolder], object]] = {
     "best.safetensors": lambda place: read_tensors(place.best),
-    "state.safetensors": lambda place: load_progress(place.state, FedAvg(Plan())),
-    "model.json": lambda place: read_json(place.model),
+    "state.safetensors": lambda place: load_progress(place.state, FedAvg(TrainingSettings())),
+    "model.json": lambda place: read_checked_json(place.model),
     "result.json": lambda place: place.read_result(),
     "metrics.jsonl": lambda place: place.metrics_lines(),
     "config.toml": lambda place: place.read_config(),

@@ -19,7 +19,7 @@ import fedgrain
 from fedgrain import Callback, run
 from fedgrain.cli import main
 from fedgrain.errors import ConfigError, DataError, HeadError, KnowledgeError, NetError, RunError
-from fedgrain.federated import Plan
+from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.runs.checkpoint import load_progress
 from fedgrain.runs.config import Config, read_config
@@ -340,7 +340,7 @@ def assert_whole(folder: Path) -> None:
         assert line.endswith("\n")
         json.loads(line)
     if (folder / "state.safetensors").exists():
-        load_progress(folder / "state.safetensors", FedAvg(Plan()))
+        load_progress(folder / "state.safetensors", FedAvg(TrainingSettings()))
     assert not (folder / "result.json").exists()
 
 

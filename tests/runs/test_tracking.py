@@ -8,7 +8,7 @@ import pytest
 from fedgrain import Callback, run
 from fedgrain.cli import main
 from fedgrain.errors import ReportError
-from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.runs.tracking import Tracking, result_metrics, round_metrics
 from fedgrain.studies.study import Study
 
@@ -33,7 +33,7 @@ def expected(folder):
     for line in RunFolder(folder).metrics_lines():
         for name, value in round_metrics(line).items():
             wanted.setdefault(name, []).append((line["round"], value))
-    result = read_json(folder / "result.json")
+    result = read_checked_json(folder / "result.json")
     for name, value in result_metrics(result).items():
         wanted[name] = [(result["rounds"], value)]
     return wanted

@@ -12,7 +12,7 @@ from PIL import Image
 import fedgrain
 from fedgrain.errors import DataError, RunError
 from fedgrain.runs.evaluate import evaluate
-from fedgrain.runs.run_folder import read_json, write_json
+from fedgrain.runs.run_folder import read_checked_json, write_checked_json
 from own_parts import few_glyphs
 
 
@@ -129,7 +129,7 @@ def test_the_margin_is_a_setting_of_the_run_and_kept_with_the_model(small, tmp_p
     assert (loaded.margin_type, loaded.margin_size) == ("edge-distance", 0.5)
     loaded = fedgrain.load(tmp_path / "plain", trust_code=True).head
     assert (loaded.margin_type, loaded.margin_size) == ("incorrect", 5.0)
-    about = read_json(plain.folder / "model.json")
+    about = read_checked_json(plain.folder / "model.json")
     del about["head_settings"]  # as an older version wrote it
     (plain.folder / "model.json").write_text(json.dumps(about))
     assert fedgrain.load(plain.folder, trust_code=True).head.margin_size == 5.0
@@ -139,7 +139,7 @@ def test_the_margin_is_a_setting_of_the_run_and_kept_with_the_model(small, tmp_p
 def test_a_shape_no_image_can_have_is_one_sentence(shape, result, tmp_path) -> None:
     shutil.copytree(result.folder, tmp_path / "copy")
     file = tmp_path / "copy" / "model.json"
-    write_json(file, {**read_json(file), "image_shape": shape})
+    write_checked_json(file, {**read_checked_json(file), "image_shape": shape})
     words = "three whole numbers from 1 to 4096|a whole number of 301 digits"
     with pytest.raises(RunError, match=words) as refused:
         fedgrain.load(tmp_path / "copy", trust_code=True)
@@ -157,6 +157,6 @@ def test_a_shape_no_image_can_have_is_one_sentence(shape, result, tmp_path) -> N
 )
 def test_a_forged_model_is_refused_before_its_net_is_built(result, tmp_path, part, value) -> None:
     place = Path(shutil.copytree(result.folder, tmp_path / "copy")) / "model.json"
-    write_json(place, {**read_json(place), part: value})  # with a right checksum
+    write_checked_json(place, {**read_checked_json(place), part: value})  # with a right checksum
     with pytest.raises(RunError, match=f"{place.name}: damaged .*{part}"):
         fedgrain.load(place.parent, trust_code=True)

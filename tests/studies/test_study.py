@@ -13,7 +13,7 @@ import pytest
 from fedgrain.data.decode import _mapper
 from fedgrain.errors import ConfigError, FedgrainError, StudyError
 from fedgrain.runs.run import run
-from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.studies.collect import collect
 from fedgrain.studies.execute import run_study
 from fedgrain.studies.executors import local_workers
@@ -431,7 +431,7 @@ def test_a_failed_run_is_reported_and_stops_no_other(tmp_path):
     assert "ExplodingHead" in name
     assert "NaN" in problem
     assert (name, problem) in told
-    assert read_json(tmp_path / "s" / "failures.json") == outcome.failures
+    assert read_checked_json(tmp_path / "s" / "failures.json") == outcome.failures
     assert collect(tmp_path / "s").missing == 1
 
 

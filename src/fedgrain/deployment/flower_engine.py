@@ -174,8 +174,8 @@ class FlowerEngine:
 
     def _steps(self, task: Task) -> int:
         """Return how many steps an epoch of a task has, by the samples its site is believed."""
-        plan = self.workshop.plan
-        batch = (plan.local if task.branch is None else plan.branch).batch
+        settings = self.workshop.settings
+        batch = (settings.local if task.branch is None else settings.branch).batch
         return -(-self.samples(task.client, task.branch) // batch)
 
     def _ask_to_train(

@@ -32,7 +32,7 @@ from fedgrain.federated import Client, Federation, ImageSource, LabelledPart
 from fedgrain.federated.algorithm import build_algorithm
 from fedgrain.files import append_line, read_text
 from fedgrain.parsing import parse_json
-from fedgrain.runs.prepare import Prepared, coarse_taxonomy, model_of, plan_of, prepare
+from fedgrain.runs.prepare import Prepared, coarse_taxonomy, model_of, prepare, training_settings
 from fedgrain.runs.run import Callback, disk_space, one_thread, train_and_test
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.text import one_line
@@ -100,8 +100,8 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             tell([f"the run in {place.path} is finished already"])
             return
         prepared = server_side(app, operation)
-        algorithm = build_algorithm(app.config.algorithm, prepared.plan)
-        workshop = Workshop(prepared.federation, prepared.model, prepared.plan)
+        algorithm = build_algorithm(app.config.algorithm, prepared.settings)
+        workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
         ledger = ServerLedger(begun, operation) if operation.privacy else None
         engine = FlowerEngine(
             grid,
@@ -169,7 +169,7 @@ def server_side(app: App, operation: Operation) -> Prepared:
     if operation.privacy is None:
         return prepared
     need_accounting()
-    return replace(prepared, plan=replace(prepared.plan, min_branch_samples=1))
+    return replace(prepared, settings=replace(prepared.settings, min_branch_samples=1))
 
 
 def _server_side(app: App, sites: Sequence[str]) -> Prepared:
@@ -196,7 +196,7 @@ def _server_side(app: App, sites: Sequence[str]) -> Prepared:
     )
     test, config = np.empty(0, np.int64), app.config
     return Prepared(
-        data, federation, model_of(config, data), plan_of(config), config.algorithm, test
+        data, federation, model_of(config, data), training_settings(config), config.algorithm, test
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.errors import DeploymentError, FedgrainError, RunError
 from fedgrain.parsing import parse_json
-from fedgrain.runs.run_folder import RunFolder, read_json, write_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json, write_checked_json
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Begun:
         """Refuse to go on otherwise than the run was begun."""
         if not self.path.exists():
             return
-        begun = read_json(self.path)
+        begun = read_checked_json(self.path)
         for name, value in operation.deciding.items():
             if (then := begun.get(name)) != value:
                 raise RunError(
@@ -82,8 +82,8 @@ class Begun:
     def name(self, operation: Operation) -> str:
         """Return the name of the run, which sites' ledgers know it by; a new run gets one."""
         if not self.path.exists():
-            write_json(self.path, {**operation.deciding, "run": secrets.token_hex(8)})
-        return str(read_json(self.path)["run"])
+            write_checked_json(self.path, {**operation.deciding, "run": secrets.token_hex(8)})
+        return str(read_checked_json(self.path)["run"])
 
 
 def site_names(text: str) -> list[str]:

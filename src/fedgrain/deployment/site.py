@@ -85,8 +85,8 @@ class Site:
                 continue
             samples, steps = rounded(update.samples, self.rounding), update.steps
             if self.rounding > 1:  # steps would tell the count to within a batch
-                plan = self.workshop.plan
-                local = plan.local if branch is None else plan.branch
+                settings = self.workshop.settings
+                local = settings.local if branch is None else settings.branch
                 steps = local.epochs * -(-samples // local.batch)
             answer[key] = record_of(update.state)
             loss = np.nan if update.loss is None else update.loss
@@ -253,7 +253,7 @@ def alone(prepared: Prepared, number: int) -> Workshop:
     own = prepared.federation.clients[number]
     nothing = None if own.validation is not None else NOTHING
     federation = replace(prepared.federation, clients=(own,), validation=nothing)
-    return Workshop(federation, prepared.model, prepared.plan)
+    return Workshop(federation, prepared.model, prepared.settings)
 
 
 def answered(

@@ -1,6 +1,6 @@
 """Where clients train: in this process, or in several."""
 
-from fedgrain.engines.sequential import SequentialEngine, outcome_of
+from fedgrain.engines.sequential import SequentialEngine, train_task
 from fedgrain.engines.workshop import Model, Workshop
 
-__all__ = ["Model", "SequentialEngine", "Workshop", "outcome_of"]
+__all__ = ["Model", "SequentialEngine", "Workshop", "train_task"]

@@ -39,7 +39,11 @@ class LocalEngine(SequentialEngine):
         nothing = np.empty((0, *source.shape), np.uint8)
         federation = replace(workshop.federation, source=replace(source, images=nothing))
         recipe = Recipe(
-            federation, handle(source.images), workshop.model, workshop.plan, str(workshop.device)
+            federation,
+            handle(source.images),
+            workshop.model,
+            workshop.settings,
+            str(workshop.device),
         )
         self._time_limit = time_limit
         self._workers = workers

@@ -40,10 +40,10 @@ class SequentialEngine:
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
         """Train one task after the other; a client that fails loses its own update alone."""
         for task in tasks:
-            yield task, outcome_of(self.workshop, task)
+            yield task, train_task(self.workshop, task)
 
 
-def outcome_of(workshop: Workshop, task: Task) -> Update | Fault:
+def train_task(workshop: Workshop, task: Task) -> Update | Fault:
     """Train one task; whatever goes wrong at a client, in its data or a user's net, is a fault."""
     try:
         update = workshop.train(task.round, task.client, task.weights, task.branch, task.correction)

@@ -24,7 +24,7 @@ from fedgrain.engines.shared_images import MappedImages
 from fedgrain.engines.workshop import Model, Workshop
 from fedgrain.federated.faults import Fault
 from fedgrain.federated.federation import Federation
-from fedgrain.federated.plan import Plan
+from fedgrain.federated.settings import TrainingSettings
 
 WATCH_SECONDS = 0.5
 
@@ -36,13 +36,15 @@ class Recipe:
     federation: Federation  # its source without images
     images: MappedImages
     model: Model
-    plan: Plan
+    settings: TrainingSettings
     device: str
 
     def workshop(self) -> Workshop:
         """Build the workshop on the mapped images."""
         source = replace(self.federation.source, images=self.images.open())
-        return Workshop(replace(self.federation, source=source), self.model, self.plan, self.device)
+        return Workshop(
+            replace(self.federation, source=source), self.model, self.settings, self.device
+        )
 
 
 def serve(connection: Connection, recipe: int) -> None:

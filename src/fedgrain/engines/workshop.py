@@ -20,7 +20,7 @@ from fedgrain.errors import FederationError, NetError
 from fedgrain.federated.averaging import State, weighted_mean
 from fedgrain.federated.federation import Federation, Indices, LabelledPart
 from fedgrain.federated.local_training import Loss, TrainingData, Update, snapshot, train_locally
-from fedgrain.federated.plan import Plan
+from fedgrain.federated.settings import TrainingSettings
 from fedgrain.heads import (
     TOGETHER,
     CondSoftmax,
@@ -57,17 +57,17 @@ class Workshop:
     """Trains a client's share of a task, and validates a model."""
 
     def __init__(
-        self, federation: Federation, model: Model, plan: Plan, device: str = "cpu"
+        self, federation: Federation, model: Model, settings: TrainingSettings, device: str = "cpu"
     ) -> None:
         check_pair(model.net, model.head, NetError)
-        self.federation, self.model, self.plan = federation, model, plan
+        self.federation, self.model, self.settings = federation, model, settings
         self.device = torch.device(device)
         self.at_once = samples_at_once(len(federation.taxonomy))
         self.head = build_head(model.head, federation.taxonomy, **model.head_settings)
         self.head = self.head.to(self.device)
         self.supervised = cache(self._supervised)
         self.supervised(0)  # refuse a meaningless combination before anything is trained
-        generator = torch_generator_from(numpy_generator(plan.seed, "initial weights"))
+        generator = torch_generator_from(numpy_generator(settings.seed, "initial weights"))
         shape = federation.source.shape
         net = build_net(model.net, self.head.num_outputs, generator=generator, image_shape=shape)
         self.net = net.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -96,19 +96,19 @@ class Workshop:
         A site that holds its own data alone is client 0 of its workshop, but draws its random
         numbers as the client it is in the whole federation.
         """
-        seed, numbers = self.plan.seed, (round_number, client if drawn_as is None else drawn_as)
+        seed, numbers = self.settings.seed, (round_number, client if drawn_as is None else drawn_as)
         loss: Loss
         if branch is None:
             loss, data = self.supervised(client).loss, self.whole_data(client)
             if self.model.responsibilities == "round":
                 loss, data = self.supervised(client).shared_loss, self._shared_out(client, weights)
             generator = numpy_generator(seed, "local training", *numbers)
-            local = self.plan.local
+            local = self.settings.local
             return train_locally(self.net, weights, loss, data, local, generator, correction)
         generator = numpy_generator(seed, "branch training", *numbers, branch)
         loss = self._branch_loss(client, branch)
         data, net = self.branch_data(client, branch), self.branch_nets[branch]
-        return train_locally(net, weights, loss, data, self.plan.branch, generator, correction)
+        return train_locally(net, weights, loss, data, self.settings.branch, generator, correction)
 
     def _samples(self, client: int, branch: int | None = None) -> int:
         """Return how many of a client's samples enter the loss, of the whole or of a branch.

@@ -6,7 +6,8 @@ from fedgrain.federated.engine import Engine, Task
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.federation import Client, Federation, ImageSource, LabelledPart
 from fedgrain.federated.local_training import LocalSettings, TrainingData, Update, train_locally
-from fedgrain.federated.plan import Plan, Report
+from fedgrain.federated.round_report import RoundReport
+from fedgrain.federated.settings import TrainingSettings
 
 __all__ = [
     "Client",
@@ -18,12 +19,12 @@ __all__ = [
     "Kind",
     "LabelledPart",
     "LocalSettings",
-    "Plan",
-    "Report",
+    "RoundReport",
     "RunningAverage",
     "ServerSettings",
     "Task",
     "TrainingData",
+    "TrainingSettings",
     "Update",
     "server_step",
     "train_locally",

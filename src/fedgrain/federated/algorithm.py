@@ -2,7 +2,7 @@
 
 The rest of the house runs, stores, resumes and tests an algorithm through this contract and never
 asks which one it is. An algorithm of your own is one file with a subclass; ``--algorithm
-module:callable`` names what makes it, called with the :class:`Plan`.
+module:callable`` names what makes it, called with the settings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from fedgrain import catalogue
 from fedgrain.errors import ConfigError
 from fedgrain.federated.averaging import State
 from fedgrain.federated.engine import Engine
-from fedgrain.federated.plan import Plan, Report
+from fedgrain.federated.round_report import RoundReport
+from fedgrain.federated.settings import TrainingSettings
 from fedgrain.plugins import call_own, load_callable
 
 S = TypeVar("S")
@@ -61,8 +62,8 @@ class FederatedAlgorithm(ABC, Generic[S]):
 
     name: ClassVar[str]
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, settings: TrainingSettings) -> None:
+        self.settings = settings
 
     @abstractmethod
     def init(self, weights: State) -> S:
@@ -73,7 +74,7 @@ class FederatedAlgorithm(ABC, Generic[S]):
         """Return whether no round is left."""
 
     @abstractmethod
-    def apply(self, state: S, engine: Engine) -> tuple[S, Report]:
+    def apply(self, state: S, engine: Engine) -> tuple[S, RoundReport]:
         """Run one round and return the new state with a report on the round."""
 
     @abstractmethod
@@ -101,13 +102,13 @@ class FederatedAlgorithm(ABC, Generic[S]):
         return state
 
 
-def build_algorithm(name: str, plan: Plan) -> FederatedAlgorithm[Any]:
+def build_algorithm(name: str, settings: TrainingSettings) -> FederatedAlgorithm[Any]:
     """Return an algorithm by name, or the user's own ``module:callable``."""
     if name in catalogue.ALGORITHMS:
         home = catalogue.ALGORITHMS[name].home
-        ours: FederatedAlgorithm[Any] = load_callable(home, "algorithm", ConfigError)(plan)
+        ours: FederatedAlgorithm[Any] = load_callable(home, "algorithm", ConfigError)(settings)
         return ours
-    own = call_own(name, "algorithm", ConfigError, plan, called_with="the plan of the training")
+    own = call_own(name, "algorithm", ConfigError, settings, called_with="the settings")
     if not isinstance(own, FederatedAlgorithm):
         raise ConfigError(
             f"algorithm {name!r} made a {type(own).__name__}, not a FederatedAlgorithm"

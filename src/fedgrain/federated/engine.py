@@ -1,4 +1,4 @@
-"""What an engine does for the algorithms, and the plain one: one client after the other."""
+"""What an algorithm asks of an engine, and how the updates of a round are checked and added up."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from fedgrain.federated.averaging import State, moved_towards
 from fedgrain.federated.early_stopping import EarlyStopping
 from fedgrain.federated.engine import Engine, Gathered, Task, gather
 from fedgrain.federated.faults import diverged, stop_if_code_fails
-from fedgrain.federated.plan import Report, joining, sample
+from fedgrain.federated.round_report import RoundReport
+from fedgrain.federated.sampling import joining, sample
 
 STORED = ("weights", "memory", "mean", "best")
 
@@ -43,17 +44,17 @@ class FedAvg(FederatedAlgorithm[FedAvgState]):
 
     def init(self, weights: State) -> FedAvgState:
         """Start from given weights."""
-        return FedAvgState(0, weights, {}, {}, weights, self.plan.stopping)
+        return FedAvgState(0, weights, {}, {}, weights, self.settings.stopping)
 
     def finished(self, state: FedAvgState, engine: Engine) -> bool:
         """Return whether patience or the rounds have run out."""
-        return state.stopping.stopped or state.round >= self.plan.rounds
+        return state.stopping.stopped or state.round >= self.settings.rounds
 
     def next_round(self, state: FedAvgState) -> tuple[str, int]:
         """Return the number of the next round."""
         return self.name, state.round + 1
 
-    def apply(self, state: FedAvgState, engine: Engine) -> tuple[FedAvgState, Report]:
+    def apply(self, state: FedAvgState, engine: Engine) -> tuple[FedAvgState, RoundReport]:
         """Run one round."""
         number = state.round + 1
         tasks = [Task(number, client, state.weights) for client in self.clients(number, engine)]
@@ -68,31 +69,31 @@ class FedAvg(FederatedAlgorithm[FedAvgState]):
                 "no client has a sample that enters the loss; choose another head or supervision, "
                 "or a lower alpha"
             )
-        joined = joining(count, self.plan.join_ratio)
-        chosen = sample(eligible, joined, self.plan.seed, "clients of a round", number)
+        joined = joining(count, self.settings.join_ratio)
+        chosen = sample(eligible, joined, self.settings.seed, "clients of a round", number)
         return sorted(chosen, key=engine.samples, reverse=True)  # no core waits at the end
 
     def averaged(
         self, state: FedAvgState, gathered: Gathered, engine: Engine
-    ) -> tuple[FedAvgState, Report]:
+    ) -> tuple[FedAvgState, RoundReport]:
         """Move to the mean of the updates, validate, and keep the weights if they are the best."""
-        plan, number = self.plan, state.round + 1
+        settings, number = self.settings, state.round + 1
         self._check(number, gathered)
         weights, memory = gathered.average.step(
-            state.weights, state.memory, plan.server, engine.parameters
+            state.weights, state.memory, settings.server, engine.parameters
         )
         mean = {}
-        if plan.average_rounds > 1:
-            mean = moved_towards(state.mean, weights, 1 / min(number, plan.average_rounds))
+        if settings.average_rounds > 1:
+            mean = moved_towards(state.mean, weights, 1 / min(number, settings.average_rounds))
         score = engine.validate(mean or weights)
         stopping = state.stopping if score is None else state.stopping.after(score)
         best = (mean or weights) if score is None or stopping.improved else state.best
-        report = Report(self.name, number, score, gathered.clients, gathered.faults)
+        report = RoundReport(self.name, number, score, gathered.clients, gathered.faults)
         return FedAvgState(number, weights, memory, mean, best, stopping), report
 
     def _check(self, number: int, gathered: Gathered) -> None:
         """Refuse a round in which too few clients sent an update."""
-        least = self.plan.min_clients
+        least = self.settings.min_clients
         if len(gathered.clients) >= least:
             return
         if not gathered.clients:

@@ -20,7 +20,9 @@ from fedgrain.federated.early_stopping import EarlyStopping
 from fedgrain.federated.engine import Engine, Gathered, Task, gather
 from fedgrain.federated.faults import diverged, stop_if_code_fails
 from fedgrain.federated.fedavg import FedAvg, FedAvgState
-from fedgrain.federated.plan import Plan, Report, joining, sample
+from fedgrain.federated.round_report import RoundReport
+from fedgrain.federated.sampling import joining, sample
+from fedgrain.federated.settings import TrainingSettings
 
 STORED = ("weights", "memory", "best")
 
@@ -53,9 +55,9 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
 
     name = "fedbdft"
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
-        self._first = FedAvg(plan)
+    def __init__(self, settings: TrainingSettings) -> None:
+        super().__init__(settings)
+        self._first = FedAvg(settings)
 
     def init(self, weights: State) -> FedBdftState:
         """Start the first stage from given weights."""
@@ -73,7 +75,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
         """Return the state in which the branches begin."""
         accuracies, branches = engine.branch_accuracies(weights), {}
         for branch, own in weights.items():
-            accuracy, stopping = accuracies[branch], self.plan.stopping
+            accuracy, stopping = accuracies[branch], self.settings.stopping
             stopping = stopping if accuracy is None else stopping.after(accuracy)
             branches[branch] = BranchState(own, {}, own, stopping)
         return BranchesState(0, branches, rounds)
@@ -82,7 +84,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
         """Return whether the cycles have run out, or no branch has both patience and clients."""
         if isinstance(state, FedAvgState):
             return False
-        if state.cycle >= self.plan.cycles:
+        if state.cycle >= self.settings.cycles:
             return True
         return not any(
             not branch.stopping.stopped and self.eligible(number, engine)
@@ -95,7 +97,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
             return self._first.next_round(state)
         return self.name, state.cycle + 1
 
-    def apply(self, state: FedBdftState, engine: Engine) -> tuple[FedBdftState, Report]:
+    def apply(self, state: FedBdftState, engine: Engine) -> tuple[FedBdftState, RoundReport]:
         """Run one round of the first stage, or one cycle over all branches that still improve."""
         if isinstance(state, FedAvgState):
             return self._first.apply(state, engine)
@@ -109,11 +111,11 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
         """
         if engine.children_with_data(branch) < 2:
             return []
-        clients, least = range(len(engine.client_names)), self.plan.min_branch_samples
+        clients, least = range(len(engine.client_names)), self.settings.min_branch_samples
         enough = [client for client in clients if engine.samples(client, branch) >= least]
-        return enough if len(enough) >= self.plan.min_clients else []
+        return enough if len(enough) >= self.settings.min_clients else []
 
-    def _cycle(self, state: BranchesState, engine: Engine) -> tuple[BranchesState, Report]:
+    def _cycle(self, state: BranchesState, engine: Engine) -> tuple[BranchesState, RoundReport]:
         number, tasks = state.cycle + 1, self._tasks(state, engine)
         averaged, clients, faults, lost = {}, {}, list[dict[str, Any]](), list[int]()
         updates = 0
@@ -121,7 +123,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
             gathered, name = gather(outcomes, engine), engine.branch_name(e)
             faults += [{**fault, "branch": name} for fault in gathered.faults]
             updates += len(gathered.clients)
-            if len(gathered.clients) < self.plan.min_clients:
+            if len(gathered.clients) < self.settings.min_clients:
                 lost.append(e)  # the branch keeps its weights until the next cycle
                 continue
             averaged[e] = self._averaged(state.branches[e], gathered, engine)
@@ -136,13 +138,13 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
             {"branch": engine.branch_name(e), "accuracy": accuracies[e], "clients": clients[e]}
             for e in sorted(averaged)
         ]
-        report = Report(self.name, number, score, [], faults, in_order)
+        report = RoundReport(self.name, number, score, [], faults, in_order)
         return replace(state, cycle=number, branches=branches), report
 
     def _tasks(self, state: BranchesState, engine: Engine) -> list[Task]:
         """Return the work of a cycle, the branches with the largest clients first."""
-        number, seed = state.cycle + 1, self.plan.seed
-        count = joining(len(engine.client_names), self.plan.join_ratio)
+        number, seed = state.cycle + 1, self.settings.seed
+        count = joining(len(engine.client_names), self.settings.join_ratio)
         chosen = {
             e: sample(self.eligible(e, engine), count, seed, "clients of a branch", number, e)
             for e, branch in state.branches.items()
@@ -157,7 +159,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
     def _averaged(self, branch: BranchState, gathered: Gathered, engine: Engine) -> BranchState:
         """Return the branch with the weights of its round, not yet judged."""
         weights, memory = gathered.average.step(
-            branch.weights, branch.memory, self.plan.server, engine.parameters
+            branch.weights, branch.memory, self.settings.server, engine.parameters
         )
         return replace(branch, weights=weights, memory=memory, rounds=branch.rounds + 1)
 

@@ -19,7 +19,8 @@ from fedgrain.federated.engine import Engine, Task, gather
 from fedgrain.federated.faults import Fault
 from fedgrain.federated.fedavg import FedAvg, FedAvgState
 from fedgrain.federated.local_training import Update
-from fedgrain.federated.plan import Plan, Report
+from fedgrain.federated.round_report import RoundReport
+from fedgrain.federated.settings import TrainingSettings
 
 Outcome = tuple[Task, Update | Fault]
 
@@ -38,16 +39,16 @@ class Scaffold(FederatedAlgorithm[ScaffoldState]):
 
     name = "scaffold"
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
-        if plan.local.momentum:
+    def __init__(self, settings: TrainingSettings) -> None:
+        super().__init__(settings)
+        if settings.local.momentum:
             raise ConfigError(
                 "scaffold reads a client's mean gradient off its steps, which momentum hides; "
                 "set momentum to 0"
             )
-        if not plan.local.lr:
+        if not settings.local.lr:
             raise ConfigError("scaffold divides by the learning rate; set lr above 0")
-        self._fedavg = FedAvg(plan)
+        self._fedavg = FedAvg(settings)
 
     def init(self, weights: State) -> ScaffoldState:
         """Start from given weights, with all variates zero."""
@@ -61,7 +62,7 @@ class Scaffold(FederatedAlgorithm[ScaffoldState]):
         """Return the number of the next round."""
         return self.name, state.fedavg.round + 1
 
-    def apply(self, state: ScaffoldState, engine: Engine) -> tuple[ScaffoldState, Report]:
+    def apply(self, state: ScaffoldState, engine: Engine) -> tuple[ScaffoldState, RoundReport]:
         """Run one round of FedAvg in which every client corrects its gradients."""
         number, weights = state.fedavg.round + 1, state.fedavg.weights
         tasks = [
@@ -93,7 +94,7 @@ class Scaffold(FederatedAlgorithm[ScaffoldState]):
             if isinstance(outcome, Update):
                 if not outcome.steps:
                     raise FederationError("scaffold needs the number of steps of every update")
-                scale = outcome.steps * self.plan.local.lr
+                scale = outcome.steps * self.settings.local.lr
                 moved = {
                     n: (task.weights[n] - outcome.state[n]) / scale for n in sorted(parameters)
                 }

@@ -13,7 +13,7 @@ from fedgrain.report.model_inspection import Inspection, Sites, inspect, sites_o
 from fedgrain.report.page_tables import Entry, Sheet, percent, setting, sheet
 from fedgrain.runs.config import Config
 from fedgrain.runs.prepare import load_images
-from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.runs.trained_model import load
 from fedgrain.taxonomy import Taxonomy
 
@@ -210,7 +210,7 @@ def environment_of(place: RunFolder) -> dict[str, Any]:
     """Return the versions and the machine of a run, flat."""
     if not place.environment.exists():
         return {}
-    content = read_json(place.environment)
+    content = read_checked_json(place.environment)
     packages = content.pop("packages", {})
     content.pop("config_sha256", None)
     return {**content, **packages}

@@ -27,7 +27,7 @@ from fedgrain.report.page import (
 from fedgrain.report.page_tables import Sheet, setting, sheet, sheet_of
 from fedgrain.report.run_page import knowledge_block
 from fedgrain.runs.config import Config
-from fedgrain.runs.run_folder import RunFolder, read_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.studies.collect import Results, collect
 from fedgrain.studies.headline import sentence
 from fedgrain.studies.methods import is_bound, method_name
@@ -176,7 +176,7 @@ def _settings(
     configs = {run.name: asdict(run.config) for run in planned}
     names = list(next(iter(configs.values())))
     differing = [n for n in names if len({repr(config[n]) for config in configs.values()}) > 1]
-    failures = read_json(place.failures) if place.failures.exists() else {}
+    failures = read_checked_json(place.failures) if place.failures.exists() else {}
     rows = []
     for run in planned:
         found, own = values.get(run.name), configs[run.name]

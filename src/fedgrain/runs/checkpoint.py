@@ -15,7 +15,7 @@ REMOVE = "remove it to start the run again"
 
 
 @dataclass(frozen=True, eq=False)
-class Progress:
+class RunProgress:
     """Where a run stands: the algorithm's state, and what belongs to it."""
 
     state: Any
@@ -26,21 +26,21 @@ class Progress:
     metrics_sha256: str | None = None  # of those lines; a state of an older version does not tell
 
 
-def save_progress(path: Path, progress: Progress, algorithm: FederatedAlgorithm[Any]) -> None:
+def save_progress(path: Path, progress: RunProgress, algorithm: FederatedAlgorithm[Any]) -> None:
     """Write the state; a run killed at any moment finds the last whole one."""
     stored = algorithm.encode(progress.state)
-    counted = {field.name: getattr(progress, field.name) for field in fields(Progress)[1:]}
+    counted = {field.name: getattr(progress, field.name) for field in fields(RunProgress)[1:]}
     write_tensors(path, stored.tensors, {"format": FORMAT, **stored.about, **counted})
 
 
-def load_progress(path: Path, algorithm: FederatedAlgorithm[Any]) -> Progress:
+def load_progress(path: Path, algorithm: FederatedAlgorithm[Any]) -> RunProgress:
     """Read what :func:`save_progress` wrote."""
     tensors, about = read_tensors(path, REMOVE)
     if about.get("format") != FORMAT:
         raise RunError(f"{path}: not the state of a run of this version of fedgrain; {REMOVE}")
     try:
         state = algorithm.decode(Encoded(tensors, about))
-        names = [field.name for field in fields(Progress)[1:]]
-        return Progress(state, **{name: about[name] for name in names if name in about})
+        names = [field.name for field in fields(RunProgress)[1:]]
+        return RunProgress(state, **{name: about[name] for name in names if name in about})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{path}: damaged ({error}); {REMOVE}") from None

@@ -30,10 +30,10 @@ from fedgrain.federated import (
     ImageSource,
     LabelledPart,
     LocalSettings,
-    Plan,
     ServerSettings,
+    TrainingSettings,
 )
-from fedgrain.federated.plan import joining
+from fedgrain.federated.sampling import joining
 from fedgrain.knowledge import (
     Knowledge,
     hidden_leaves,
@@ -62,7 +62,7 @@ class Prepared:
     data: LabelledImages
     federation: Federation
     model: Model
-    plan: Plan
+    settings: TrainingSettings
     algorithm: str
     test: Indices  # numbers of the test images; empty where the data has none
 
@@ -102,14 +102,14 @@ def prepare_from(config: Config, data: LabelledImages) -> Prepared:
         validation=LabelledPart(validation, labels[validation]) if on_server else None,
     )
     test = data.split_indices("test") if "test" in data.split_names else np.empty(0, np.int64)
-    model, plan = model_of(config, data), plan_of(config)
-    joining_clients = joining(len(clients), plan.join_ratio)
-    if plan.min_clients > joining_clients:
+    model, settings = model_of(config, data), training_settings(config)
+    joining_clients = joining(len(clients), settings.join_ratio)
+    if settings.min_clients > joining_clients:
         raise ConfigError(
-            f"min_clients is {plan.min_clients}, but only {joining_clients} of {len(clients)} "
+            f"min_clients is {settings.min_clients}, but only {joining_clients} of {len(clients)} "
             "clients take part in a round; lower it or raise join_ratio"
         )
-    return Prepared(data, federation, model, plan, config.algorithm, test)
+    return Prepared(data, federation, model, settings, config.algorithm, test)
 
 
 def load_images(config: Config) -> LabelledImages:
@@ -335,7 +335,7 @@ def model_of(config: Config, data: LabelledImages) -> Model:
     )
 
 
-def plan_of(config: Config) -> Plan:
+def training_settings(config: Config) -> TrainingSettings:
     """Return how the run trains."""
     assert config.batch is not None and config.join_ratio is not None  # a complete config
     local = LocalSettings(
@@ -347,7 +347,7 @@ def plan_of(config: Config) -> Plan:
         proximal=config.proximal,
         crop_and_flip=config.crop_and_flip,
     )
-    return Plan(
+    return TrainingSettings(
         seed=config.seed,
         join_ratio=config.join_ratio,
         rounds=config.rounds,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.federated.algorithm import FinalModel
-from fedgrain.runs.checkpoint import Progress
+from fedgrain.runs.checkpoint import RunProgress
 from fedgrain.runs.config import Config
 from fedgrain.runs.evaluate import predicted_nodes, scores_of
 from fedgrain.runs.prepare import Prepared
@@ -92,7 +92,7 @@ def result_values(
     prepared: Prepared,
     model: TrainedModel,
     final: FinalModel,
-    progress: Progress,
+    progress: RunProgress,
 ) -> dict[str, Any]:
     """Test the final model and gather ``result.json``."""
     federation = prepared.federation

@@ -30,10 +30,10 @@ from fedgrain.federated import Engine
 from fedgrain.federated.algorithm import FederatedAlgorithm, FinalModel, build_algorithm
 from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import tracebacks_kept
-from fedgrain.federated.plan import joining
+from fedgrain.federated.sampling import joining
 from fedgrain.heads import build_head
 from fedgrain.plugins import Trust, check_trust
-from fedgrain.runs.checkpoint import Progress, load_progress, save_progress
+from fedgrain.runs.checkpoint import RunProgress, load_progress, save_progress
 from fedgrain.runs.config import Config
 from fedgrain.runs.prepare import Prepared, prepare
 from fedgrain.runs.result import Result, result_values
@@ -83,7 +83,7 @@ def run(
             if place.finished(config) and place.same_places(config):
                 return _stored(place, config)
         prepared = prepare(config)
-        algorithm = build_algorithm(config.algorithm, prepared.plan)
+        algorithm = build_algorithm(config.algorithm, prepared.settings)
         fingerprint = prepared.data.fingerprint
         if place:
             place.check_data(fingerprint)
@@ -96,7 +96,7 @@ def run(
         processes, device = number_of_workers(workers, prepared), device_named(device)
         if processes > 1:
             prepared = prepared.with_images(shared(prepared.data.images))
-        workshop = Workshop(prepared.federation, prepared.model, prepared.plan, device)
+        workshop = Workshop(prepared.federation, prepared.model, prepared.settings, device)
         if algorithm_entry(config.algorithm).by_branch:
             _ = workshop.branch_nets  # a net that cannot be decoupled is refused now, not later
         with disk_space(place):
@@ -168,7 +168,7 @@ def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
         raise ConfigError(f"workers is {wanted!r}, but must be a number or auto") from None
     if count < 1:
         raise ConfigError(f"workers is {count}, but at least 1 is needed")
-    pairs = joining(len(prepared.federation.clients), prepared.plan.join_ratio)
+    pairs = joining(len(prepared.federation.clients), prepared.settings.join_ratio)
     if algorithm_entry(prepared.algorithm).by_branch:  # all are trained side by side
         pairs *= len(prepared.federation.taxonomy.internal)
     return min(count, pairs)
@@ -231,9 +231,9 @@ def train_rounds(
     initial: State,
     place: RunFolder | None,
     callbacks: Sequence[Callback],
-) -> Progress:
+) -> RunProgress:
     """Run all rounds that are left, from the last whole state."""
-    progress = Progress(algorithm.init(initial))
+    progress = RunProgress(algorithm.init(initial))
     if place and place.state.exists():
         progress = load_progress(place.state, algorithm)
         place.check_lines(progress.lines, progress.metrics_sha256)

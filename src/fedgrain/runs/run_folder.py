@@ -125,7 +125,7 @@ class RunFolder:
             )
 
     def _surroundings(self) -> dict[str, Any]:
-        return read_json(self.environment) if self.environment.exists() else {}
+        return read_checked_json(self.environment) if self.environment.exists() else {}
 
     def check_data(self, fingerprint: str) -> None:
         """Refuse a folder whose run has seen other data; one of an older version does not tell."""
@@ -144,7 +144,7 @@ class RunFolder:
         """Refuse to go on in another arithmetic; a folder of an older version does not tell its."""
         if not (self.config.exists() and self.environment.exists()):
             return
-        before = read_json(self.environment).get("arithmetic")
+        before = read_checked_json(self.environment).get("arithmetic")
         problem = None if before is None else arithmetic.refusal(str(before))
         if problem:
             raise RunError(f"{self.path}: {problem}")
@@ -218,7 +218,7 @@ class RunFolder:
         """Write the config after its checksum; until it is there, that before is right as well."""
         text = config.toml()
         told = [digest([raw]) for raw in (*before, text.encode())]
-        write_json(self.environment, {**surroundings, "config_sha256": told})
+        write_checked_json(self.environment, {**surroundings, "config_sha256": told})
         write_text(self.config, text)
 
     def _first_stage_goes_on(self, config: Config) -> bool:
@@ -279,7 +279,7 @@ class RunFolder:
     def write_result(self, values: dict[str, Any], lines: int) -> None:
         """Write how the run ended, with the checksum of the lines of metrics that led there."""
         rounds = {"lines": lines, "sha256": self.metrics_digest(lines)}
-        write_json(self.result, {**values, "metrics": rounds})
+        write_checked_json(self.result, {**values, "metrics": rounds})
 
     def keep_lines(self, count: int) -> None:
         """Drop what a killed run had written of a round that its state does not hold."""
@@ -314,12 +314,12 @@ def exclusive(lock: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
+def write_checked_json(path: Path, content: dict[str, Any]) -> None:
     """Write an object with its checksum, whole or not at all."""
     write_checked(path, content)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_checked_json(path: Path) -> dict[str, Any]:
     """Read an object and check it; one of an older version has no checksum."""
     content, checked = read_checked(path, AGAIN, RunError)
     if not checked:

@@ -22,7 +22,7 @@ from fedgrain.heads import DecoupledModel, Head, build_head, decouple
 from fedgrain.heads.chunks import samples_at_once
 from fedgrain.nets import build_net
 from fedgrain.plugins import Trust, check_trust
-from fedgrain.runs.run_folder import RunFolder, read_json, write_json
+from fedgrain.runs.run_folder import RunFolder, read_checked_json, write_checked_json
 from fedgrain.runs.tensor_files import read_tensors, write_tensors
 from fedgrain.scoring.rules import node_log_probs, predict
 from fedgrain.taxonomy import Taxonomy, from_json, to_json
@@ -141,7 +141,7 @@ class TrainedModel:
             "full_taxonomy": to_json(self.full_taxonomy),
         }
         write_tensors(folder.best, state, {"format": FORMAT})
-        write_json(folder.model, content)
+        write_checked_json(folder.model, content)
 
 
 def load(path: str | Path, *, trust_code: Trust = False) -> TrainedModel:
@@ -153,7 +153,7 @@ def load(path: str | Path, *, trust_code: Trust = False) -> TrainedModel:
     folder = RunFolder(path)
     if not folder.model.exists():
         raise RunError(f"{path}: no finished run here (there is no {folder.model.name})")
-    about = read_json(folder.model)
+    about = read_checked_json(folder.model)
     if about.get("format") != FORMAT:
         raise RunError(f"{folder.model}: not a model of this version of fedgrain")
     check_trust({n: about.get(n) for n in ("net", "head")}, folder.model, trust_code, RunError)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedgrain.files import remove_parts, write_text
-from fedgrain.runs.run_folder import exclusive, write_json
+from fedgrain.runs.run_folder import exclusive, write_checked_json
 from fedgrain.studies.rate_search import search_rates
 from fedgrain.studies.scheduling import Outcome, StudyProgress, work_off
 from fedgrain.studies.study import Study, plan_runs, selected
@@ -43,7 +43,7 @@ def run_study(
         if study.search:
             rates, outcome = search_rates(study, place, executor, progress)
             if outcome.failures:
-                write_json(place.failures, dict(outcome.failures))
+                write_checked_json(place.failures, dict(outcome.failures))
                 return outcome
         outcome = work_off(
             selected(plan_runs(study, rates), only),
@@ -55,5 +55,5 @@ def run_study(
         )
         place.failures.unlink(missing_ok=True)
         if outcome.failures:
-            write_json(place.failures, dict(outcome.failures))
+            write_checked_json(place.failures, dict(outcome.failures))
     return outcome

@@ -17,7 +17,7 @@ from typing import Any
 from fedgrain import catalogue
 from fedgrain.errors import StudyError
 from fedgrain.runs.config import Config
-from fedgrain.runs.run_folder import write_json
+from fedgrain.runs.run_folder import write_checked_json
 from fedgrain.studies.methods import parse_method, rate_owner
 from fedgrain.studies.scheduling import Outcome, StudyProgress, work_off
 from fedgrain.studies.study import Study, linked, rate_setting, run_name
@@ -66,7 +66,7 @@ def search_rates(
             head = catalogue.algorithm(one).head  # whose rate its first stage takes
             start = rates[dataset][head] if head else {}
             rates[dataset][one] = {**start, setting: tables[dataset][one]["best"]}
-    write_json(place.search, {"rates": rates, "tables": tables})
+    write_checked_json(place.search, {"rates": rates, "tables": tables})
     return rates, everything
 
 

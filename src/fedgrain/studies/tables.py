@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgrain.errors import StudyError
-from fedgrain.runs.run_folder import read_json
+from fedgrain.runs.run_folder import read_checked_json
 from fedgrain.studies.collect import Results, paper_figures, run_folders
 from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.methods import is_bound, parse_method
@@ -194,7 +194,7 @@ def hierarchy_table(folder: str | Path, results: Results) -> Table:
         finished = next((place for place in places if place.model.exists()), None)
         if finished is None:
             continue
-        about = read_json(finished.model)
+        about = read_checked_json(finished.model)
         for key, name in (("full_taxonomy", "full"), ("taxonomy", "coarsened")):
             properties = from_json(about[key], f"{finished.model}, {key}").properties()
             rows.append((f"{dataset}, {name}", tuple(Cell(float(properties[n])) for n in names)))

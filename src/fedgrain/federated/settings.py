@@ -1,0 +1,26 @@
+"""The settings of federated training, the same for every algorithm and engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fedgrain.federated.averaging import ServerSettings
+from fedgrain.federated.early_stopping import EarlyStopping
+from fedgrain.federated.local_training import LocalSettings
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What a training can be told; the defaults are the paper's (method, section 10)."""
+
+    seed: int = 47
+    join_ratio: float = 0.5
+    rounds: int = 100
+    cycles: int = 20
+    local: LocalSettings = field(default_factory=LocalSettings)
+    branch: LocalSettings = field(default_factory=lambda: LocalSettings(lr=0.01))
+    server: ServerSettings = field(default_factory=ServerSettings)
+    average_rounds: int = 1  # of fedavg; how many of the last rounds the kept weights are a mean of
+    stopping: EarlyStopping = field(default_factory=EarlyStopping)
+    min_branch_samples: int = 8  # gamma
+    min_clients: int = 1  # updates a round needs
