@@ -1,7 +1,8 @@
 """The Python examples in the docs run as they stand, each page in one namespace.
 
-Those of docs/heads.md and docs/training.md run in tests of their own, which also look at what they
-print; that of docs/studies.md would take minutes, so it runs on a study of one run.
+Those of docs/heads.md, docs/training.md and docs/extend.md run in tests of their own, which also
+look at what they print; that of docs/studies.md would take minutes, so it runs on a study of one
+run.
 """
 
 import re
@@ -18,7 +19,8 @@ CITED = re.compile(r"sections? ([\d, ]+(?:(?:and|to) \d+)?)")
 PAGES = sorted(
     page
     for page in DOCS.rglob("*.md")
-    if "```python" in page.read_text("utf-8") and page.stem not in ("heads", "training", "studies")
+    if "```python" in page.read_text("utf-8")
+    and page.stem not in ("heads", "training", "studies", "extend")
 )
 
 

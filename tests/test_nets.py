@@ -1,5 +1,6 @@
 import copy
 import pickle
+from functools import partial
 
 import pytest
 import torch
@@ -159,3 +160,27 @@ def test_cond_sigmoid_on_squeezenet_is_refused():
         check_pair(name, "cond-softmax", NetError)
     with pytest.raises(NetError, match="at least one output"):
         build_net("cnn-32", 0, generator=generator())
+
+
+class Normed(nn.Module):
+    """A net of the package with a norm, a layer without bias, and a weight of its own."""
+
+    def __init__(self, outputs, shape, own=False):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4))
+        self.head = nn.Linear(4, outputs)
+        if own:
+            self.scale = nn.Parameter(torch.ones(1))
+
+
+def test_norms_begin_as_constants_and_unknown_weights_are_refused(monkeypatch):
+    def entry(own):
+        make = partial(Normed, own=own)
+        monkeypatch.setattr("fedgrain.nets.build.load_callable", lambda *_: make)
+        return build_net("cnn-32", 2, generator=generator())
+
+    norm = entry(False).features[1]
+    assert torch.equal(norm.weight, torch.ones(4)) and torch.equal(norm.bias, torch.zeros(4))
+    assert torch.equal(norm.running_var, torch.ones(4)) and norm.num_batches_tracked == 0
+    with pytest.raises(NetError, match="weights of the net \\(Normed\\)"):
+        entry(True)

@@ -18,6 +18,8 @@ from fedgrain.nets.cnn import ImageShape
 from fedgrain.nets.dropout import global_state, seed_dropouts
 from fedgrain.plugins import call_own, load_callable
 
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm, nn.LayerNorm)
+
 
 def build_net(
     name: str,
@@ -87,12 +89,19 @@ def _check_shape(name: str, shape: ImageShape) -> None:
 
 def _initialise(net: nn.Module, generator: torch.Generator) -> None:
     """PyTorch's default for Conv2d and Linear, weights and biases in order of the modules."""
-    for module in net.modules():
+    for name, module in net.named_modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_uniform_(module.weight, a=math.sqrt(5), generator=generator)
-            assert module.bias is not None
-            bound = 1 / math.sqrt(module.weight[0].numel())
-            nn.init.uniform_(module.bias, -bound, bound, generator=generator)
+            if module.bias is not None:
+                bound = 1 / math.sqrt(module.weight[0].numel())
+                nn.init.uniform_(module.bias, -bound, bound, generator=generator)
+        elif isinstance(module, _NORMS):
+            module.reset_parameters()  # to constants
+        elif next(module.parameters(recurse=False), None) is not None:
+            raise NetError(
+                f"no rule says how the weights of {name or 'the net'} ({type(module).__name__}) "
+                "begin; add one to fedgrain.nets.build"
+            )
 
 
 def _users_net(name: str, num_outputs: int, generator: torch.Generator) -> nn.Module:
