@@ -140,11 +140,11 @@ def _set_variables(mode: str) -> _Settled:
 
 
 def _what_does_not_hold(settled: _Settled) -> list[str]:
-    told = []
+    problems = []
     for name, value in settled.outside.items():
         batches = name == "MKL_CBWR" and "STRICT" not in value and value != "COMPATIBLE"
         lost = "a prediction may depend on its batch, and " if batches else ""
-        told.append(
+        problems.append(
             f"{name}={value} was set outside fedgrain and stays: {lost}the bits are not those of "
             f"{settled.mode} arithmetic; unset it to have them"
         )
@@ -153,12 +153,12 @@ def _what_does_not_hold(settled: _Settled) -> list[str]:
         assignments = " ".join(f"{n}='{v}'" if " " in v else f"{n}={v}" for n, v in values)
         libraries = " and ".join(settled.late)
         lost = "a prediction may depend on its batch, and " if "torch" in settled.late else ""
-        told.append(
+        problems.append(
             f"fedgrain was imported after {libraries}: if that has computed anything before, "
             f"{lost}the bits are not those of {settled.mode} arithmetic; import fedgrain first, or "
             f"start Python with {assignments}"
         )
-    return told
+    return problems
 
 
 @cache

@@ -29,12 +29,12 @@ def sealed(raw: bytes) -> bytes:
     return raw.replace(BLANK.encode(), digest([raw]).encode(), 1)
 
 
-def is_intact(raw: bytes, told: Any) -> bool:
+def is_intact(raw: bytes, checksum: Any) -> bool:
     """Tell whether a file's content is what it was when it was given this checksum."""
-    if not isinstance(told, str) or len(told) != len(BLANK):
+    if not isinstance(checksum, str) or len(checksum) != len(BLANK):
         return False
-    before = raw.replace(told.encode("utf-8", "replace"), BLANK.encode(), 1)
-    return digest([before]) == told
+    before = raw.replace(checksum.encode("utf-8", "replace"), BLANK.encode(), 1)
+    return digest([before]) == checksum
 
 
 def digest(parts: Iterable[bytes]) -> str:
@@ -52,8 +52,8 @@ def damaged(path: Path, advice: str, error: type[FedgrainError]) -> FedgrainErro
 
 def write_checked(path: Path, content: dict[str, Any], indent: int | None = 2) -> None:
     """Write an object as JSON with its checksum, whole or not at all."""
-    told = {_FIRST: BLANK, **content, _LAST: True}
-    text = json.dumps(told, indent=indent, ensure_ascii=False) + "\n"
+    whole = {_FIRST: BLANK, **content, _LAST: True}
+    text = json.dumps(whole, indent=indent, ensure_ascii=False) + "\n"
     with written_whole(path) as aside:
         aside.write_bytes(sealed(text.encode()))
 

@@ -22,17 +22,17 @@ def parse_json(
     try:
         content = json.loads(text, parse_int=_whole_number)
     except json.JSONDecodeError as found:
-        told = f"{where}, line {found.lineno}: not JSON: {found.msg}"
+        message = f"{where}, line {found.lineno}: not JSON: {found.msg}"
     except RecursionError:
-        told = f"{where}: not JSON we read: nested more than {MAX_DEPTH} levels deep"
+        message = f"{where}: not JSON we read: nested more than {MAX_DEPTH} levels deep"
     except ValueError as found:
-        told = f"{where}: {found}"
+        message = f"{where}: {found}"
     else:
         problem = _problem(content) or (_lone_surrogate(content) if _SURROGATE.search(text) else "")
         if not problem:
             return content
-        told = f"{where}: {problem}"
-    raise error(_with(told, advice))
+        message = f"{where}: {problem}"
+    raise error(_with(message, advice))
 
 
 def parse_toml(
@@ -42,20 +42,20 @@ def parse_toml(
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as found:
-        told = f"{where}: not TOML: {found}"
+        message = f"{where}: not TOML: {found}"
     except RecursionError:
-        told = f"{where}: not TOML we read: nested more than {MAX_DEPTH} levels deep"
+        message = f"{where}: not TOML we read: nested more than {MAX_DEPTH} levels deep"
     except ValueError as found:  # a number of thousands of digits, a date that does not exist
-        told = f"{where}: not TOML we read: {str(found).partition(';')[0]}"
+        message = f"{where}: not TOML we read: {str(found).partition(';')[0]}"
     else:
         if not (problem := _problem(content)):
             return content
-        told = f"{where}: {problem}"
-    raise error(_with(told, advice))
+        message = f"{where}: {problem}"
+    raise error(_with(message, advice))
 
 
-def _with(told: str, advice: str) -> str:
-    return f"{told}; {advice}" if advice else told
+def _with(message: str, advice: str) -> str:
+    return f"{message}; {advice}" if advice else message
 
 
 def _whole_number(digits: str) -> int:

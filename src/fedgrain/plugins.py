@@ -87,12 +87,12 @@ def call_own(
         raise error(f"{kind} {spec!r}: {problem}; it is called with {called_with}") from None
     except ValueError:  # some builtins have no signature to look at
         pass
-    with told_of(spec, kind, error):
+    with explained_errors(spec, kind, error):
         return own(*arguments)
 
 
 @contextmanager
-def told_of(spec: str, kind: str, error: type[FedgrainError]) -> Iterator[None]:
+def explained_errors(spec: str, kind: str, error: type[FedgrainError]) -> Iterator[None]:
     """Turn what the user's code raises into one sentence with its place; ours pass as they are."""
     try:
         yield

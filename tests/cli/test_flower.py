@@ -145,7 +145,7 @@ def test_noise_has_its_price_told_and_all_else_stays(fedgrain: Run, place: Path)
     done = init(fedgrain, place, *noise)
     assert done.returncode == 0, done.stderr
     # four releases at twice the sensitivity are one at the sensitivity itself
-    assert "at most 4 updates of a site, if no round is repeated, cost it an epsilon of 4.38" in (
+    assert "each site sends at most 4 updates if no round is repeated: an epsilon of 4.38" in (
         done.stdout
     )
     commands = (place / "out" / "COMMANDS.md").read_text()
@@ -167,7 +167,7 @@ def test_check_tells_a_wrong_label_with_its_line_and_what_is_near(
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "BAD   labels" in done.stdout and "line 3" in done.stdout
     assert "did you mean 'a2'" in done.stdout
-    assert "1 of 2 findings are to be put right" in done.stderr
+    assert "1 of 2 checks failed" in done.stderr
 
 
 def test_check_tells_of_images_that_are_not_there(fedgrain: Run, place: Path) -> None:

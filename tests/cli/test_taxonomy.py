@@ -121,7 +121,7 @@ def test_where_a_search_decided_is_said(tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     assert f"{len(coarse['searched'])} inner classes had too many subsets" in said
     assert any(f"  {found['node']}: " in said for found in coarse["searched"])
-    assert "none is above" in said
+    assert "the optimum is at most" in said
 
 
 def test_neutral_singletons_and_max_children(capsys):
@@ -159,7 +159,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(fedgrain, kind, tmp_path):
         (("taxonomy", "--dataset", "mnist"), "invalid choice: 'mnist'"),
         (("taxonomy", "--csv", "/nowhere/tree.csv"), "/nowhere/tree.csv: No such file"),
         (("taxonomy", "--dataset", "cifar100", "--max-children", "1"), "at least 2"),
-        (("taxonomy", "--dataset", "cifar100", "--dag"), "--dag belongs to --csv"),
+        (("taxonomy", "--dataset", "cifar100", "--dag"), "--dag works only with --csv"),
         (("taxonomy", "--dataset", "cifar100", "--out", "/proc/none"), "/proc/none"),
         (("frobnicate",), "invalid choice"),
     ],

@@ -217,7 +217,7 @@ def _failed(content: RecordDict) -> None:
         (_without, "misfit", "its update holds other weights than it was sent"),
         (_empty, "unreadable", "its answer cannot be read (KeyError)"),
         (_wrong, "unreadable", "its answer cannot be read (ValueError)"),
-        (_heavy, "refused", "its update is of 1000000 samples, but it told 4; if its data has"),
+        (_heavy, "refused", "its update is of 1000000 samples, but it reported 4; if its data has"),
         (_endless, "unreadable", "its answer cannot be read (NotACountError)"),
         (_halves, "misfit", "its update has features.0.weight of type float16, but float32 was"),
     ],

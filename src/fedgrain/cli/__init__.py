@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.set_defaults(parser=self)  # that of the command, where there is one
+        self.set_defaults(parser=self)  # the command's own parser, where there is one
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where to look, and exit with 2."""
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FedgrainError as error:
         return _fail(str(error))
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has left: nothing to report
+        sys.stderr.close()  # the reader of our output has closed it: nothing to report
         return 0
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}")

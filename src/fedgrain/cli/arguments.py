@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 def add_track(parser: argparse.ArgumentParser) -> None:
-    """Add ``--track``: metrics of every round where people already look."""
+    """Add ``--track``: log every round to an experiment tracker."""
     parser.add_argument(
         "--track",
         choices=tuple(TRACKERS),
-        help="log the config and every round's metrics there as well (an extra of the same name)",
+        help="also log the config and every round's metrics there (needs the extra of that name)",
     )
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Add ``--trust-code``: what a file names may be run."""
+    """Add ``--trust-code``: run the code that a file names."""
     parser.add_argument(
         "--trust-code",
         action="store_true",
         help="run code (module:callable) that a file in the folder or the config names; only if "
-        "you trust whoever wrote it",
+        "you trust its author",
     )
 
 
@@ -44,7 +44,7 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def need_flower() -> None:
-    """Say how to install the extra where it is missing."""
+    """Raise an error that says how to install Flower if it is missing."""
     from importlib.util import find_spec
 
     from fedgrain.errors import DeploymentError

@@ -1,4 +1,4 @@
-"""``fedgrain data``: get the benchmarks, list what is found where, show a data set."""
+"""``fedgrain data``: download benchmarks, list the data sets found, show one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_to(commands: Any) -> None:
     get = actions.add_parser("get", help="download a benchmark from its official address")
     get.add_argument("dataset", choices=DOWNLOADABLE)
     get.set_defaults(run=run_get)
-    listing = actions.add_parser("list", help="say which data sets are found where")
+    listing = actions.add_parser("list", help="list the data sets found and where")
     add_json(listing)
     listing.set_defaults(run=run_list)
     add_show(actions)
@@ -44,10 +44,10 @@ def add_show(actions: Any) -> None:
         help="glyphs, cifar100, tiny-imagenet, imagenet, folder, or a function of yours as "
         "module:callable",
     )
-    show.add_argument("--root", type=Path, metavar="DIR", help="where its files lie")
+    show.add_argument("--root", type=Path, metavar="DIR", help="where its files are")
     show.add_argument("--size", type=int, help="side of the images (imagenet 224, folder 64)")
     show.add_argument(
-        "--per-class", type=int, metavar="N", help="imagenet: training images a class"
+        "--per-class", type=int, metavar="N", help="imagenet: training images per class"
     )
     show.add_argument("--seed", type=int, help="of the sample (imagenet) or the drawing (glyphs)")
     show.add_argument("--manifest", type=Path, metavar="CSV", help="folder: if not images.csv")
@@ -59,7 +59,7 @@ def add_show(actions: Any) -> None:
         "--allow-links",
         action="store_true",
         default=None,
-        help="folder: follow links to images that lead out of it",
+        help="folder: follow links to images outside it",
     )
     show.add_argument(
         "--out", type=Path, metavar="DIR", help="draw a contact sheet per branch of the taxonomy"
@@ -116,7 +116,7 @@ def load(args: argparse.Namespace) -> LabelledImages:
 
 
 def as_json(data: LabelledImages) -> dict[str, Any]:
-    """Return the same as :func:`describe` tells."""
+    """Return the content of :func:`describe` as JSON."""
     import numpy as np
 
     tree = data.taxonomy
@@ -135,7 +135,7 @@ def as_json(data: LabelledImages) -> dict[str, Any]:
 
 
 def describe(data: LabelledImages) -> str:
-    """Lay out counts per split, size, classes and what else is known."""
+    """Return counts per split, size and classes as text."""
     import numpy as np
 
     tree = data.taxonomy

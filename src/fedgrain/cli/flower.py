@@ -61,7 +61,7 @@ def _add_init(parts: Any) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="sites tell counts rounded to multiples of N: exact counts per branch tell the "
+        help="sites report counts rounded to multiples of N: exact counts per branch show the "
         "server a site's label histogram (default: 1, exact)",
     )
     parser.add_argument(
@@ -96,7 +96,7 @@ def _add_privacy(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="Z",
         help="differential privacy: sites add Gaussian noise to every update, with a deviation of "
-        "Z times --dp-clip on every weight, and tell nothing else (needs the extra dp)",
+        "Z times --dp-clip on every weight, and report nothing else (needs the extra dp)",
     )
     parser.add_argument(
         "--dp-clip", type=float, metavar="C", help="the norm to which a site clips its update"
@@ -105,7 +105,7 @@ def _add_privacy(parser: argparse.ArgumentParser) -> None:
         "--dp-delta",
         type=float,
         metavar="D",
-        help="the delta at which epsilon is told (default: 1e-5)",
+        help="the delta at which epsilon is computed (default: 1e-5)",
     )
 
 
@@ -136,7 +136,7 @@ def _add_check(parts: Any) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Check, print every finding, and fail if one is bad."""
+    """Check, print every finding, and fail if any is bad."""
     from fedgrain.errors import DeploymentError
 
     need_flower()
@@ -162,8 +162,8 @@ def check(args: argparse.Namespace) -> None:
         findings += check_server(Server(args.server, certificate, papers), args.site)
     leaves = leaving(args.count_rounding, app_privacy(args.app))
     if args.json:
-        told = {"findings": [vars(finding) for finding in findings], "counted": counted}
-        print_json({**told, "leaves": leaves, "stays": STAYS})
+        summary = {"findings": [vars(finding) for finding in findings], "counted": counted}
+        print_json({**summary, "leaves": leaves, "stays": STAYS})
     else:
         _print_findings(findings, counted)
         print("what will leave the site:")
@@ -171,7 +171,7 @@ def check(args: argparse.Namespace) -> None:
         print(f"what never leaves it: {STAYS}")
     bad = sum(not finding.good for finding in findings)
     if bad:
-        raise DeploymentError(f"{bad} of {len(findings)} findings are to be put right")
+        raise DeploymentError(f"{bad} of {len(findings)} checks failed; see the lines marked BAD")
 
 
 def _print_findings(findings: list[Any], counted: dict[str, Any]) -> None:
@@ -188,7 +188,7 @@ def _print_findings(findings: list[Any], counted: dict[str, Any]) -> None:
 
 
 def init(args: argparse.Namespace) -> None:
-    """Write the folder and say what is next."""
+    """Write the folder and print the next step."""
     from fedgrain.errors import ConfigError
     from fedgrain.plugins import check_trust
     from fedgrain.runs.config import Config, read_config
@@ -217,17 +217,17 @@ def init(args: argparse.Namespace) -> None:
         args.link_port,
         args.hub_port,
     )
-    told: dict[str, Any] = {"folder": str(args.folder.absolute()), "sites": args.sites}
+    summary: dict[str, Any] = {"folder": str(args.folder.absolute()), "sites": args.sites}
     if privacy is not None:
         releases = sum(getattr(config, stage.cap) for stage in stages(config.algorithm))
-        told["privacy"] = privacy.report(dict.fromkeys(args.sites, releases))
+        summary["privacy"] = privacy.report(dict.fromkeys(args.sites, releases))
     write_deployment(wanted, config, args.taxonomy)
     if args.json:
-        print_json(told)
+        print_json(summary)
         return
     if privacy is not None:
         print(
-            f"at most {releases} updates of a site, if no round is repeated, cost it an epsilon of "
-            f"{told['privacy']['epsilon']:.3g} at a delta of {privacy.delta:g}"
+            f"each site sends at most {releases} updates if no round is repeated: an epsilon of "
+            f"{summary['privacy']['epsilon']:.3g} at a delta of {privacy.delta:g}"
         )
-    print(f"everything is in {args.folder}; what to type on each machine: COMMANDS.md there")
+    print(f"wrote {args.folder}; its COMMANDS.md lists what to type on each machine")

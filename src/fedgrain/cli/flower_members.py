@@ -20,9 +20,9 @@ def add_to(parts: Any) -> None:
         parts,
         "add",
         add,
-        "give a site's name its key",
-        "Give a site's name its key and sign a certificate for it. A name that is new becomes a "
-        "site of the app; a run that was begun goes on only with the sites it has.",
+        "record a site's key",
+        "Record a site's key under its name and sign a certificate for it. A new name becomes a "
+        "site of the app; a run that has started continues only with the sites it has.",
         "Example: fedgrain flower add federation museum museum.pub",
     )
     parser.add_argument("site", metavar="SITE", help="the site's name")
@@ -36,7 +36,7 @@ def add_to(parts: Any) -> None:
         remove,
         "take a site's key away",
         "Take a site's key away: its certificate no longer opens the gate. Its name stays in the "
-        "app, so that a run that was begun can go on without it.",
+        "app, so that a run that has started can continue without it.",
         "Example: fedgrain flower remove federation museum",
     )
     parser.add_argument("site", metavar="SITE", help="the site's name")
@@ -47,13 +47,13 @@ def add_to(parts: Any) -> None:
         renew,
         "sign new certificates",
         "Sign new certificates for the server and for every site's key; hand out the sites' "
-        "folders again, and start the SuperLink again. The sites' last ones open the gate still.",
+        "folders again, and restart the SuperLink. The sites' previous certificates stay valid.",
         "Example: fedgrain flower renew federation",
     )
     parser.add_argument(
         "--everything",
         action="store_true",
-        help="with a new authority and signing key: nothing handed out before is worth anything",
+        help="with a new authority and signing key: everything handed out before becomes invalid",
     )
     _command(
         parts,
@@ -67,7 +67,7 @@ def add_to(parts: Any) -> None:
         parts,
         "apply",
         apply,
-        "make the running server follow",
+        "apply the record to the running server",
         "Register every site's key under its name at the running SuperLink, take out all others, "
         "and let the gate read its rules again.",
         "Example: fedgrain flower apply federation",
@@ -92,21 +92,21 @@ def _command(
 
 
 def add_papers(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add what a site shows, and what it checks the server by."""
+    """Add the site's key and certificates, and what it trusts."""
     parser.add_argument(
         "--key", type=Path, required=required, metavar="FILE", help="the site's private key"
     )
     parser.add_argument(
-        "--certificate", type=Path, metavar="FILE", help="default: ca.crt beside the key"
+        "--certificate", type=Path, metavar="FILE", help="default: ca.crt next to the key"
     )
     parser.add_argument(
-        "--site-certificate", type=Path, metavar="FILE", help="default: KEY.crt beside the key"
+        "--site-certificate", type=Path, metavar="FILE", help="default: KEY.crt next to the key"
     )
     parser.add_argument(
         "--trusted",
         type=Path,
         metavar="FILE",
-        help="whose apps the site runs (default: trusted.yaml beside the key)",
+        help="whose apps the site runs (default: trusted.yaml next to the key)",
     )
 
 
@@ -132,7 +132,7 @@ def add_join(parts: Any) -> None:
         "--node-config", default="", metavar="TEXT", help="the site's settings, as COMMANDS.md says"
     )
     parser.add_argument(
-        "--max-retries", type=int, metavar="N", help="give up after so many tries (default: never)"
+        "--max-retries", type=int, metavar="N", help="give up after N tries (default: never)"
     )
     parser.set_defaults(run=join)
 
@@ -145,7 +145,7 @@ def papers(args: argparse.Namespace) -> Papers:
 
 
 def join(args: argparse.Namespace) -> None:
-    """Be a site until told to stop."""
+    """Run as a site until stopped."""
     need_flower()
     from fedgrain.membership.join import join as start
 
@@ -153,21 +153,25 @@ def join(args: argparse.Namespace) -> None:
 
 
 def add(args: argparse.Namespace) -> None:
-    """Give a name its key."""
+    """Record a site's key."""
     need_flower()
     from fedgrain.membership import members
 
     record = members.add(args.folder, args.site, args.key, replace_key=args.replace)
-    _tell(args, record, f"{args.site} has its key; send it {args.folder / 'sites' / args.site}")
+    _tell(
+        args,
+        record,
+        f"recorded the key of {args.site}; send it {args.folder / 'sites' / args.site}",
+    )
 
 
 def remove(args: argparse.Namespace) -> None:
-    """Take a name's key away."""
+    """Remove a site's key."""
     need_flower()
     from fedgrain.membership import members
 
     record = members.remove(args.folder, args.site, forget=args.forget)
-    _tell(args, record, f"{args.site} is out")
+    _tell(args, record, f"removed the key of {args.site}")
 
 
 def renew(args: argparse.Namespace) -> None:
@@ -179,7 +183,7 @@ def renew(args: argparse.Namespace) -> None:
     text = (
         f"the server's and the sites' certificates are new; send each site {args.folder / 'sites'}"
     )
-    _tell(args, record, f"{text}/NAME and start the SuperLink again")
+    _tell(args, record, f"{text}/NAME and restart the SuperLink")
 
 
 def sign(args: argparse.Namespace) -> None:
@@ -187,11 +191,11 @@ def sign(args: argparse.Namespace) -> None:
     need_flower()
     from fedgrain.membership import members
 
-    _tell(args, members.sign(args.folder), "the app is signed as it is now")
+    _tell(args, members.sign(args.folder), "signed the app")
 
 
 def apply(args: argparse.Namespace) -> None:
-    """Make the running server follow the record."""
+    """Apply the record to the running server."""
     need_flower()
     from fedgrain.membership import apply as registry
 
@@ -205,7 +209,7 @@ def apply(args: argparse.Namespace) -> None:
         ("without a key yet", applied.without_key),
     ):
         print(f"{heading}: {', '.join(names) or 'none'}")
-    print("the gate reads its new rules" if applied.gate else "the gate is not running: start it")
+    print("the gate reloaded its rules" if applied.gate else "the gate is not running: start it")
 
 
 def _tell(args: argparse.Namespace, record: Record, text: str) -> None:
@@ -216,4 +220,4 @@ def _tell(args: argparse.Namespace, record: Record, text: str) -> None:
         }
         print_json({"folder": str(args.folder.absolute()), "sites": sites})
         return
-    print(f"{text}; a running server follows with: fedgrain flower apply {args.folder}")
+    print(f"{text}; to update a running server: fedgrain flower apply {args.folder}")

@@ -131,7 +131,7 @@ def _draw_properties(args: argparse.Namespace, full: Taxonomy) -> list[Path]:
 
 
 def table(clients: list[dict[str, Any]]) -> str:
-    """Lay the statistics out as text, a line per client."""
+    """Return the statistics as text, one line per client."""
     width = max(len("client"), *(len(client["name"]) for client in clients))
     depths = range(len(clients[0]["labelled_at_depth"]))
     heads = f"{'client':<{width}}{'nodes':>7}{'leaves':>8}{'share':>7}{'similarity':>12}"

@@ -17,7 +17,7 @@ def add_to(commands: Any) -> None:
     """Add both commands."""
     parser = commands.add_parser(
         "predict",
-        help="name what images show, as far down the taxonomy as the model is sure",
+        help="classify images, as far down the taxonomy as the model is sure",
         description="Print each image's path through the taxonomy with a probability per level.",
     )
     parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a finished run")
@@ -32,7 +32,7 @@ def add_to(commands: Any) -> None:
     how_far.add_argument(
         "--expected-hf",
         action="store_true",
-        help="stop where the expected HF is highest: weighs being right against being specific",
+        help="stop where the expected HF is highest: balances being right and being specific",
     )
     add_trust(parser)
     add_json(parser)
@@ -46,7 +46,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a finished run")
     parser.add_argument("--dataset", metavar="NAME", help="another data set than the run's")
-    parser.add_argument("--data-root", metavar="DIR", help="where its files lie")
+    parser.add_argument("--data-root", metavar="DIR", help="where its files are")
     parser.add_argument("--split", default="test", help="which images (default: test)")
     parser.add_argument(
         "--rule",
@@ -71,7 +71,7 @@ def run_predict(args: argparse.Namespace) -> None:
         rule = {"rule": "threshold", "threshold": args.confidence}
     predictions = model.predict(model.read_images(args.images), **rule)
     if args.json:
-        told = [
+        answer = [
             {
                 "image": str(path),
                 "path": [
@@ -83,7 +83,7 @@ def run_predict(args: argparse.Namespace) -> None:
             }
             for path, found in zip(args.images, predictions, strict=True)
         ]
-        print_json({"predictions": told})
+        print_json({"predictions": answer})
         return
     for path, found in zip(args.images, predictions, strict=True):
         names = [one_line(name) for name in found.names]

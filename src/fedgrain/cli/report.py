@@ -1,4 +1,4 @@
-"""``fedgrain report``: a page to look at."""
+"""``fedgrain report``: an HTML page about a run or a study."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def add_to(commands: Any) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "report",
-        help="write a page about a run or a study, to look at in a browser",
+        help="write an HTML page about a run or a study",
         description="Write one self-contained report.html from the folder of a run or a study: the "
-        "main finding, sortable tables, plots to point at, the taxonomy to zoom into, what each "
-        "client knows, the worst branches with example images, and how to do it all again. It "
+        "main finding, sortable tables, interactive plots, a zoomable taxonomy, what each client "
+        "knows, the worst branches with example images, and the commands to reproduce it. It "
         "opens from disk and needs no network.",
         epilog="Example: fedgrain report studies/demo",
     )

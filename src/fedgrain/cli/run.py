@@ -26,8 +26,8 @@ def add_to(commands: Any) -> None:
         "run",
         help="train and test one model",
         description="Train one model in a federation of clients that label at different levels of "
-        "detail, and test it. The run is kept in a folder: the same command goes on with it after "
-        "an interruption, and says so if it is finished.",
+        "detail, and test it. The run is kept in a folder: the same command resumes it after an "
+        "interruption, and prints its result if it is finished.",
         epilog="Example: fedgrain run --dataset glyphs --algorithm fedbdft --out runs/one",
     )
     parser.add_argument(
@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
         nargs="?",
         type=Path,
         metavar="CONFIG",
-        help="a config.toml; options go on top of it",
+        help="a config.toml; options override it",
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="the run's folder (default: runs/...)"
@@ -44,7 +44,7 @@ def add_to(commands: Any) -> None:
         "--workers",
         default="auto",
         metavar="N",
-        help="processes that train clients; auto (default) is one per core; same result for all",
+        help="processes that train clients; auto (default) is one per core; the result is the same",
     )
     parser.add_argument(
         "--device", default="auto", metavar="NAME", help="cpu, cuda or auto (default: auto)"
@@ -74,12 +74,12 @@ def add_to(commands: Any) -> None:
 def config_of(args: argparse.Namespace) -> Config:
     """Return the config file's settings with the options on top.
 
-    Code that is typed is trusted; code that the file names only where the user says so.
+    Code given on the command line is trusted; code named in the file needs ``--trust-code``.
     """
     given = {s.name: getattr(args, s.name) for s in fields(Config) if s.name in vars(args)}
     if args.config_file is None:
         return Config(**given)
-    if (args.config_file.parent / "environment.json").exists():  # that of a run, as it began
+    if (args.config_file.parent / "environment.json").exists():  # the config of a run
         from fedgrain.runs.run_folder import RunFolder
 
         RunFolder(args.config_file.parent).check_config()
@@ -90,7 +90,7 @@ def config_of(args: argparse.Namespace) -> Config:
 
 
 def default_folder(config: Config) -> Path:
-    """Return a folder named after what tells runs apart."""
+    """Return a folder named after the settings that distinguish runs."""
     parts = (config.dataset, config.algorithm, config.head, config.supervision or "paper")
     name = "-".join(part.replace(":", "-").replace("/", "-") for part in parts)
     return Path("runs") / f"{name}-alpha{config.alpha:g}-seed{config.seed}"
@@ -149,7 +149,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def how_to_go_on(folder: Path, config: Config) -> str:
-    """Return what to tell a user who stopped the run."""
+    """Return the message for a user who stopped the run."""
     if not (folder / "config.toml").exists():
         return "stopped before the first round; nothing was kept"
     words = ["fedgrain", "run", str(folder / "config.toml"), "--out", str(folder)]

@@ -25,8 +25,8 @@ def add_to(commands: Any) -> None:
         "study",
         help="compare methods over alphas, seeds and data sets",
         description="Run a grid of methods x alphas x seeds (x data sets), with a search of "
-        "learning rates first where asked, and print its table. A study is a folder: the same "
-        "command goes on with it after an interruption, and may add to its grid.",
+        "learning rates first if asked, and print its table. A study is a folder: the same "
+        "command resumes it after an interruption, and may add to its grid.",
         epilog="Studies by name: demo, paper-cifar100, paper-tiny-imagenet, paper-imagenet, "
         "paper-zero-shot. Methods: <head>/<supervision> such as flat-softmax/projection, "
         "fedbdft/paper, and the bounds local-only, centralised, oracle (oracle:<head>). "
@@ -70,8 +70,8 @@ def add_to(commands: Any) -> None:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="run only what matches, by the names --dry-run lists, such as '*alpha0.9*seed47'; "
-        "may be repeated, the first comes first",
+        help="run only the runs that match, by the names --dry-run lists, such as "
+        "'*alpha0.9*seed47'; may be repeated: runs of the first pattern go first",
     )
     parser.add_argument("--dry-run", action="store_true", help="list the runs of the grid and stop")
     add_trust(parser)
@@ -114,7 +114,7 @@ def _is_file(study: str) -> bool:
 
 
 def study_of(args: argparse.Namespace) -> Study:
-    """Return the study that is named, with the options on top."""
+    """Return the named study, with the options overriding it."""
     from dataclasses import replace
 
     from fedgrain.studies.presets import preset
@@ -138,7 +138,7 @@ def study_of(args: argparse.Namespace) -> Study:
 
 
 def _check_code(study: Study, args: argparse.Namespace) -> None:
-    """Refuse code that the file names and the user has neither typed nor trusted."""
+    """Refuse code that the file names unless the user has typed or trusted it."""
     from fedgrain.errors import StudyError
     from fedgrain.plugins import check_trust
     from fedgrain.studies.methods import parse_method
@@ -163,9 +163,9 @@ def _settings(option: str, texts: list[str]) -> dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run or go on with a study; print its table, what it shows and its figure.
+    """Run or resume a study; print its table, its findings and its figure.
 
-    Those by name are there to be compared with published figures: they compute portably.
+    Studies by name use portable arithmetic, so that they compare with published figures.
     """
     from fedgrain.arithmetic import prefer_portable
 
@@ -183,7 +183,7 @@ def run(args: argparse.Namespace) -> None:
         return
     jobs = available_cores() if args.jobs is None else args.jobs
     if jobs < 1:
-        raise StudyError(f"--jobs is {jobs}, but at least one run must go at a time")
+        raise StudyError(f"--jobs is {jobs}, but must be at least 1")
     tracking = None
     if args.track:
         from fedgrain.runs.tracking import Tracking
@@ -212,7 +212,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _again(args: argparse.Namespace, folder: Path, study: Study) -> str:
-    """Return the command that goes on with what this one was asked to do."""
+    """Return the command that resumes this one."""
     from fedgrain.arithmetic import VARIABLE
 
     chosen = os.environ.get(VARIABLE)
@@ -237,7 +237,7 @@ def _list(study: Study, only: list[str], as_json: bool) -> None:
 
 
 def _report(folder: Path, as_json: bool, trust: Trust) -> None:
-    """Write and print what the finished runs give."""
+    """Write and print the results of the finished runs."""
     import json
 
     from fedgrain.files import write_text
@@ -265,16 +265,16 @@ def _report(folder: Path, as_json: bool, trust: Trust) -> None:
     for left in results.left():
         print(left)
     if results.missing:
-        print("no operating curve before every cell has one")
+        print("no operating curve yet: some cells have no result")
     for path in pictures:
         if path.suffix == ".png":
             print(f"figure: {path}")
 
 
 def draw(folder: Path, results: Results, trust: Trust) -> list[Path]:
-    """Draw every figure; the operating curve, which tests every model again, at the end alone.
+    """Draw every figure; the operating curve, which tests every model again, only at the end.
 
-    It is left out without the images at hand.
+    It is left out if the images are not available.
     """
     from fedgrain.errors import FedgrainError
     from fedgrain.report.study_figures import draw_operating_curves, draw_study

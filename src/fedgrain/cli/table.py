@@ -26,11 +26,11 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--json", action="store_const", const="json", dest="format", help="short for --format json"
     )
-    parser.add_argument("--paper", action="store_true", help="the paper's figures beside ours")
+    parser.add_argument("--paper", action="store_true", help="add the paper's figures")
     parser.add_argument(
         "--paired",
         metavar="METHOD",
-        help="add the mean difference in HF to this method over common seeds, with its interval",
+        help="add the mean difference in HF from this method over common seeds, with its interval",
     )
     parser.add_argument(
         "--gains",

@@ -13,7 +13,7 @@ from fedgrain.cli.arguments import add_json, print_json
 if TYPE_CHECKING:
     from fedgrain.taxonomy import SettledGraph, Taxonomy
 
-SHOWN = 10  # classes that are named; --json names all
+SHOWN = 10  # classes listed; --json lists all
 
 
 def add_to(commands: Any) -> None:
@@ -96,23 +96,27 @@ def add_coarsening(parser: argparse.ArgumentParser) -> None:
 
 
 def load_full(args: argparse.Namespace) -> tuple[Taxonomy, SettledGraph | None]:
-    """Return the full taxonomy the arguments ask for and, with --dag, what it took to make it."""
+    """Return the full taxonomy the arguments ask for and, with --dag, how parents were settled."""
     from fedgrain.errors import TaxonomyError
     from fedgrain.taxonomy import read_csv, read_dag
 
     if args.dag and not args.csv:
-        raise TaxonomyError("--dag belongs to --csv: WordNet's several parents are always settled")
+        raise TaxonomyError(
+            "--dag works only with --csv; with WordNet, several parents are always reduced to one"
+        )
     if args.root and args.csv:
-        raise TaxonomyError("--root belongs to --dataset and --wnids: a CSV tree has its own root")
+        raise TaxonomyError(
+            "--root works only with --dataset and --wnids; a CSV tree has its own root"
+        )
     if args.dag:
         settled = read_dag(args.csv)
-        print(_told(settled), file=sys.stderr)
+        print(_settling_note(settled), file=sys.stderr)
         return settled.taxonomy, settled
     return read_csv(args.csv) if args.csv else _from_nouns(args), None
 
 
-def _told(settled: SettledGraph) -> str:
-    """Say what settling the parents took."""
+def _settling_note(settled: SettledGraph) -> str:
+    """Return a sentence on the edges that --dag dropped."""
     lost = settled.became_leaves
     more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
     named = f": {', '.join(lost[:SHOWN])}{more}" if lost else ""
@@ -218,7 +222,7 @@ def _draw(trees: dict[str, Taxonomy], folder: Path) -> list[Path]:
 
 
 def table(root_name: str, rows: dict[str, dict[str, Any]]) -> str:
-    """Lay the properties of both trees out as text."""
+    """Return the properties of both trees as text."""
     lines = [f"{'tree under ' + root_name:<34}{'full':>8}{'coarse':>10}"]
     titles = {
         "nodes": "classes in all",
@@ -236,17 +240,17 @@ def table(root_name: str, rows: dict[str, dict[str, Any]]) -> str:
 
 
 def _how_exact(searched: list[dict[str, Any]]) -> list[str]:
-    """Say whether every merge is the best and, where not, how far off it may be."""
+    """Return whether every merge is optimal and, where not, how far off it may be."""
     if not searched:
-        return ["every merge is the best of all subsets"]
+        return ["every merge is optimal over all subsets"]
     lines = [
-        f"{len(searched)} inner classes had too many subsets of children to merge; "
-        "theirs come from a search:"
+        f"{len(searched)} inner classes had too many subsets of children to try them all; "
+        "their merges come from a search:"
     ]
     for found in sorted(searched, key=lambda found: found["score"] - found["at_most"])[:SHOWN]:
         lines.append(
             f"  {found['node']}: {found['subsets']:.3g} subsets, score {found['score']:.4f}, "
-            f"none is above {found['at_most']:.4f}"
+            f"the optimum is at most {found['at_most']:.4f}"
         )
     if len(searched) > SHOWN:
         lines.append(f"  and {len(searched) - SHOWN} more (--json names all)")

@@ -11,7 +11,7 @@ from fedgrain.catalogue import DATASETS
 from fedgrain.data.images import LabelledImages
 from fedgrain.data.places import Layout
 from fedgrain.errors import DataError
-from fedgrain.plugins import load_callable, load_named, told_of
+from fedgrain.plugins import explained_errors, load_callable, load_named
 
 
 def layouts() -> dict[str, Layout]:
@@ -43,7 +43,7 @@ def load_dataset(name: str, *, root: str | Path | None = None, **options: Any) -
     except TypeError as error:
         accepted = ", ".join(inspect.signature(loader).parameters) or "none"
         raise DataError(f"{name}: {error}; its options are: {accepted}") from None
-    with told_of(name, "data set", DataError) if ":" in name else nullcontext():
+    with explained_errors(name, "data set", DataError) if ":" in name else nullcontext():
         data = loader(**given)
     if not isinstance(data, LabelledImages):
         raise DataError(f"{name} returned {type(data).__name__} instead of LabelledImages")

@@ -76,12 +76,12 @@ class FlowerEngine:
         self._nodes: dict[int, int] = {}  # client -> its node
         self._asked: set[tuple[int, str]] = set()  # node ids, with when they connected
         self._late: dict[int, float] = {}  # nodes that did not answer; until when they seem alive
-        self._counts: dict[int, Counts] = {}  # client -> what it told
+        self._counts: dict[int, Counts] = {}  # client -> what it reported
 
     # who is there
 
     def refresh(self) -> list[str]:
-        """Find who is connected and ask who is new for its counts; return what is to be told."""
+        """Find the connected sites, ask new ones for their counts, and return what to report."""
         infos, said = self._roster.admit({info.node_id: info for info in self.grid.get_nodes()})
         self._nodes = {client: node for client, node in self._nodes.items() if node in infos}
         keys = {(node, info.last_activated_at) for node, info in infos.items()}
@@ -129,7 +129,7 @@ class FlowerEngine:
     def samples(self, client: int, branch: int | None = None) -> int:
         """Return how many samples a site is believed, of the whole or of a branch.
 
-        It is what the site told when it connected, 0 before it did. More than the operator, or the
+        It is what the site reported when it connected, 0 before. More than the operator, or the
         other sites' median, allows is counted as that much, and noted.
         """
         claimed = self._claimed(client, branch)
@@ -211,9 +211,9 @@ class FlowerEngine:
         if not self._at_sites:
             return {e: self.workshop.validate_branch(e, state) for e, state in weights.items()}
         withheld = self._ledger is not None or not weights
-        told = [] if withheld else self._scores(by_branch(weights), "accuracies")
+        reported = [] if withheld else self._scores(by_branch(weights), "accuracies")
         return {
-            e: weighted_mean([scores.get(key_of(e), (0.0, 0.0)) for scores in told])
+            e: weighted_mean([scores.get(key_of(e), (0.0, 0.0)) for scores in reported])
             for e in weights
         }
 

@@ -119,7 +119,7 @@ class Roster:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path  # None: an open federation on one machine, without keys
-        self._told: dict[int, str] = {}  # who was refused, and why
+        self._refused: dict[int, str] = {}  # who was refused, and why
 
     def look(self) -> Mapping[str, bytes] | None:
         """Return every site's key as Flower has it; None if anyone may take part."""
@@ -139,9 +139,9 @@ class Roster:
         said = [
             f"{one_line(nodes[number].name or f'node {number}')} does not take part: {reason}"
             for number, reason in out.items()
-            if self._told.get(number) != reason
+            if self._refused.get(number) != reason
         ]
-        self._told = out
+        self._refused = out
         return {number: node for number, node in nodes.items() if number not in out}, said
 
 

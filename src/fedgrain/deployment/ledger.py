@@ -53,9 +53,9 @@ class ServerLedger:
         """Write down that these sites are about to be asked."""
         append_line(self.path, json.dumps({"round": round_number, "sites": list(sites)}))
 
-    def agree(self, round_number: int, site: str, told: int) -> None:
+    def agree(self, round_number: int, site: str, reported: int) -> None:
         """Believe a site that has sent more than it was asked for, as its own ledger says."""
-        more = told - self.releases()[site]
+        more = reported - self.releases()[site]
         if more > 0:
             self.add(round_number, [site] * more)
 

@@ -25,14 +25,14 @@ def fault_of(reply: Message) -> Fault | None:
     """Return why a reply is not an answer; None if it is one."""
     if not reply.has_error():
         failed = reply.content.config_records.get("failed")
-        return None if failed is None else _told(failed.get("fault", "it failed"))
+        return None if failed is None else _as_fault(failed.get("fault", "it failed"))
     if reply.error.code in GONE:
         return Fault("it has left", Kind.GONE)
     return Fault(f"it failed (Flower's code {reply.error.code}; see its log)")
 
 
-def _told(text: object) -> Fault:
-    """Return the fault a site tells of itself: the name of an exception, if it is one."""
+def _as_fault(text: object) -> Fault:
+    """Return the fault a site reports: usually the name of an exception."""
     name = one_line(text)
     return Fault(f"{name} (see its log)", exception=name if name.isidentifier() else "")
 
@@ -62,10 +62,10 @@ def refused(content: RecordDict, sent: RecordDict, kind: str) -> Fault | None:
     return None
 
 
-def outcome_of(task: Task, answer: Message | Fault, told: int) -> Update | Fault:
+def outcome_of(task: Task, answer: Message | Fault, reported: int) -> Update | Fault:
     """Read one task's update out of a site's answer; what cannot be read is a fault.
 
-    Its samples are to be those the site told when it connected: no update can weigh more later.
+    Its samples must be those the site reported when it connected: no update can weigh more later.
     The arrays are taken out of the answer, so that they are not held twice.
     """
     if isinstance(answer, Fault):
@@ -73,7 +73,7 @@ def outcome_of(task: Task, answer: Message | Fault, told: int) -> Update | Fault
     key, content = key_of(task.branch), answer.content
     try:
         if key in content.config_records:
-            return _told(content.config_records[key]["fault"])
+            return _as_fault(content.config_records[key]["fault"])
         record = content.array_records[key]
         del content[key]
         state = state_of(record, task.weights)
@@ -83,9 +83,9 @@ def outcome_of(task: Task, answer: Message | Fault, told: int) -> Update | Fault
     except Exception as error:  # whatever a site sends, it costs its own update alone
         name = type(error).__name__
         return Fault(f"its answer cannot be read ({name})", Kind.UNREADABLE)
-    if update.samples != told:
+    if update.samples != reported:
         text = (
-            f"its update is of {update.samples} samples, but it told {told}; "
+            f"its update is of {update.samples} samples, but it reported {reported}; "
             "if its data has changed, start it again"
         )
         return Fault(text, Kind.REFUSED)
@@ -93,20 +93,20 @@ def outcome_of(task: Task, answer: Message | Fault, told: int) -> Update | Fault
 
 
 def seconds_of(reply: RecordDict) -> float | None:
-    """Return how long a site loaded and worked, if it tells."""
+    """Return how long a site loaded and worked, if it reports that."""
     try:
-        told: Any = reply.metric_records["time"]["seconds"]
-        seconds = float(told)
+        reported: Any = reply.metric_records["time"]["seconds"]
+        seconds = float(reported)
     except (KeyError, TypeError, ValueError):
         return None
     return seconds if 0 <= seconds <= MOST_SECONDS else None
 
 
-def _update(state: State, told: MetricRecord) -> Update:
-    """Return an update with what was told of it; sites with privacy withhold loss and steps."""
-    if "samples" in told:
-        return Update(state, whole_number(told["samples"]), None, None)
-    values: Any = told["update"]
+def _update(state: State, reported: MetricRecord) -> Update:
+    """Return an update with its figures; sites with privacy withhold loss and steps."""
+    if "samples" in reported:
+        return Update(state, whole_number(reported["samples"]), None, None)
+    values: Any = reported["update"]
     samples, loss, steps = values
     return Update(state, whole_number(samples), float(loss), whole_number(steps))
 

@@ -47,7 +47,7 @@ class Watch(Callback):
     def __init__(self, engine: FlowerEngine, place: RunFolder) -> None:
         self.engine, self.traffic = engine, place.path / "traffic.jsonl"
         self.bounded = place.path / "bounded.jsonl"
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def on_round_start(self, stage: str, number: int) -> None:
         """Let sites that came, or came back, take part."""
@@ -74,8 +74,8 @@ class Watch(Callback):
     def _tell_bounded(self, stage: str, number: int) -> None:
         """Name every claim that was not believed, once; the result names them again."""
         for note in sorted(self.engine.bounded, key=str):
-            if (note.site, note.what) not in self._told:
-                self._told.add((note.site, note.what))
+            if (note.site, note.what) not in self._reported:
+                self._reported.add((note.site, note.what))
                 tell([f"{stage} {number}: {note}"])
                 line = {"stage": stage, "round": number, **asdict(note)}
                 append_line(self.bounded, json.dumps(line))
@@ -215,15 +215,15 @@ def no_images(app: App) -> LabelledImages:
 def wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None:
     """Wait until all sites are connected; when the time is over, go on with those that are."""
     until = time.monotonic() + seconds
-    told: list[str] = []
+    reported: list[str] = []
     while True:
         tell(engine.refresh())
         missing = engine.missing()
         if not missing:
             return
-        if missing != told:
+        if missing != reported:
             tell([f"waiting for {', '.join(missing)}"])
-            told = missing
+            reported = missing
         if time.monotonic() >= until:
             break
         time.sleep(LOOK_SECONDS)

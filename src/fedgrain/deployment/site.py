@@ -37,7 +37,7 @@ from fedgrain.runs.config import Config
 from fedgrain.runs.prepare import Prepared, prepare, prepare_from
 from fedgrain.runs.run import one_thread
 
-WITHHELD = "it failed"  # what is told of a failure with differential privacy
+WITHHELD = "it failed"  # all that is reported of a failure with differential privacy
 NOTHING = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -90,12 +90,12 @@ class Site:
                 steps = local.epochs * -(-samples // local.batch)
             answer[key] = record_of(update.state)
             loss = np.nan if update.loss is None else update.loss
-            told = [float(samples), loss, float(steps or 0)]
-            answer[f"{key} told"] = MetricRecord({"update": told})
+            summary = [float(samples), loss, float(steps or 0)]
+            answer[f"{key} told"] = MetricRecord({"update": summary})
         return answer
 
     def _trained(self, content: RecordDict, branch: int | None, state: State) -> Update | Fault:
-        """Train one model; a fault is told by its type alone: its text may name files or labels."""
+        """Train one model; of a fault only the type is sent: its text may name files or labels."""
         about = content.config_records["about"]
         round_number, client = int(str(about["round"])), int(str(about["client"]))
         try:
@@ -262,7 +262,7 @@ def answered(
     node: Mapping[str, Any],
     settings: Mapping[str, Any],
 ) -> RecordDict:
-    """Open the site and let it answer; a failure is told by its type alone, and logged here."""
+    """Open the site and let it answer; of a failure only the type is sent, the rest is logged."""
     began, private = time.perf_counter(), True  # until it is known
     try:
         with one_thread():

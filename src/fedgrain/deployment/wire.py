@@ -1,7 +1,7 @@
 """What travels between the server and a site: states, tasks, counts and scores.
 
 A site's answers hold arrays and numbers only. Text of its own never leaves it, since the message of
-an error may name a file or a label: a fault is told by the name of its type.
+an error may name a file or a label: a fault is reported by the name of its type.
 """
 
 from __future__ import annotations
@@ -115,12 +115,12 @@ class Counts:
         numbers: dict[str, int | list[int]] = {WHOLE: self.whole}
         for branch, count in self.branches.items():
             numbers[key_of(branch)] = [count, *self.children[branch]]
-        told = MetricRecord(dict(numbers))
-        return RecordDict({"about": ConfigRecord({"site": self.site}), "counts": told})
+        counts = MetricRecord(dict(numbers))
+        return RecordDict({"about": ConfigRecord({"site": self.site}), "counts": counts})
 
 
 def counts_of(content: RecordDict) -> Counts:
-    """Read the counts a site told; anything malformed is an error of that site."""
+    """Read the counts a site sent; anything malformed is an error of that site."""
     try:
         numbers = dict(content.metric_records["counts"])
         whole = whole_number(numbers.pop(WHOLE))

@@ -241,7 +241,7 @@ class _Worker:
         self.order, self.is_free, self.deadline = None, True, None
 
     def is_stopped(self) -> bool:
-        """Whether somebody has stopped the process (SIGSTOP); where it cannot be told, no."""
+        """Whether the process has been stopped (SIGSTOP); False where this cannot be known."""
         try:
             about = Path(f"/proc/{self.process.pid}/stat").read_text()
         except OSError:

@@ -1,6 +1,6 @@
 """A worker process of the local engine: ``python -m fedgrain.engines.worker_process``.
 
-It is told once what the federation is, and then answers one job after the other over a socket: the
+It receives the federation once, and then answers one job after the other over a socket: the
 name of a method of its workshop and the arguments. It ends when the engine's process ends.
 """
 

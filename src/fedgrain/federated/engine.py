@@ -113,7 +113,7 @@ def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> G
     The sum goes in the order of the tasks, the lines in the order of the clients.
     """
     average = engine.new_average()
-    told: dict[int, dict[str, Any]] = {}
+    lines: dict[int, dict[str, Any]] = {}
     faults: dict[int, dict[str, Any]] = {}
     for task, outcome in outcomes:
         name = engine.client_names[task.client]
@@ -124,8 +124,8 @@ def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> G
             continue
         average.add(outcome.state, outcome.samples)
         line = {"samples": outcome.samples, "loss": outcome.loss, "steps": outcome.steps}
-        told[task.client] = {"client": name, **line}
-    return Gathered(average, _by_client(told), _by_client(faults))
+        lines[task.client] = {"client": name, **line}
+    return Gathered(average, _by_client(lines), _by_client(faults))
 
 
 def _by_client(lines: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -53,8 +53,8 @@ class Fault:
 
     def line(self, client: str) -> dict[str, Any]:
         """Return what a line of ``metrics.jsonl`` holds of it; the trace goes to the log."""
-        told = {"client": client, "kind": str(self.kind), "fault": self.reason}
-        return told | ({"exception": self.exception} if self.exception else {})
+        line = {"client": client, "kind": str(self.kind), "fault": self.reason}
+        return line | ({"exception": self.exception} if self.exception else {})
 
 
 class _FaultLog(logging.Handler):

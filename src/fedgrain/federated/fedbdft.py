@@ -167,11 +167,14 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
         """Return the state as it is stored."""
         if isinstance(state, FedAvgState):
             return self._first.encode(state)
-        parts, told = dict[str, State](), {}
+        parts, about_branches = dict[str, State](), {}
         for number, branch in state.branches.items():
-            told[str(number)] = {"stopping": asdict(branch.stopping), "rounds": branch.rounds}
+            about_branches[str(number)] = {
+                "stopping": asdict(branch.stopping),
+                "rounds": branch.rounds,
+            }
             parts |= {f"{number}/{name}": getattr(branch, name) for name in STORED}
-        about = {"stage": self.name, "cycle": state.cycle, "branches": told}
+        about = {"stage": self.name, "cycle": state.cycle, "branches": about_branches}
         return encoded(parts, {**about, "first_stage_rounds": state.first_stage_rounds})
 
     def decode(self, stored: Encoded) -> FedBdftState:
@@ -180,10 +183,12 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
         if about["stage"] != self.name:
             return self._first.decode(stored)
         branches = {}
-        for number, told in about["branches"].items():
+        for number, about_branch in about["branches"].items():
             parts = {name: stored.part(f"{number}/{name}") for name in STORED}
-            stopping = EarlyStopping(**told["stopping"])
-            branches[int(number)] = BranchState(stopping=stopping, rounds=told["rounds"], **parts)
+            stopping = EarlyStopping(**about_branch["stopping"])
+            branches[int(number)] = BranchState(
+                stopping=stopping, rounds=about_branch["rounds"], **parts
+            )
         return BranchesState(about["cycle"], branches, about["first_stage_rounds"])
 
     def final_model(self, state: FedBdftState, engine: Engine) -> FinalModel:

@@ -94,7 +94,9 @@ class Client:
             raise FederationError("what a client knows is one row of nodes for each labeller")
         for part in (self.train, self.validation):
             if part is not None and (part.labellers is None) != (len(self.known) == 1):
-                raise FederationError("several labellers, and only they, need to be told apart")
+                raise FederationError(
+                    "give labellers per sample exactly where a client has several of them"
+                )
 
     @property
     def knows(self) -> NDArray[np.bool_]:

@@ -26,7 +26,7 @@ DEFAULT_MIN_COUNT = 2  # one stray label is not knowledge
 class Knowledge:
     """The known nodes of H_full per client: the root, and with a node all its ancestors.
 
-    A row of ``known`` is a client; where knowledge is told per annotator, a row is one annotator
+    A row of ``known`` is a client; where knowledge is given per annotator, a row is one annotator
     and ``row_clients`` says whose.
 
     >>> tree = Taxonomy.from_edges([("animal", "bird"), ("animal", "cat"), ("bird", "kite")])
@@ -154,8 +154,8 @@ class Knowledge:
                 entries.append({"name": name, "known": self.known_ids(int(rows[0]))})
             else:
                 named = [(self.annotators[row], self.known_ids(row)) for row in rows.tolist()]
-                told = [{"name": annotator, "known": ids} for annotator, ids in named]
-                entries.append({"name": name, "annotators": told})
+                people = [{"name": annotator, "known": ids} for annotator, ids in named]
+                entries.append({"name": name, "annotators": people})
         knowledge_file.write(path, entries)
 
     @classmethod
@@ -184,7 +184,7 @@ class Knowledge:
         """Infer knowledge from mixed-depth labels: what is used is known (method, section 5).
 
         ``labels`` are node ids, or node numbers of ``taxonomy``; beside each stand the client and,
-        where told, the annotator who wrote it. A node counts as known to a labeller that used it
+        where known, the annotator who wrote it. A node counts as known to a labeller that used it
         or a node below it at least ``min_count`` times; the root is always known.
 
         >>> tree = Taxonomy.from_edges([("animal", "bird"), ("animal", "cat"), ("bird", "kite")])

@@ -27,7 +27,7 @@ def write(path: str | Path, entries: Sequence[dict[str, Any]]) -> None:
 
 
 def read(path: str | Path) -> tuple[list[Row], tuple[str, ...], tuple[str, ...] | None]:
-    """Return the rows, the names of the clients, and of the annotators where they are told."""
+    """Return the rows, the names of the clients, and the annotators where the file has them."""
     mend = "mend the file or write it anew with fedgrain knowledge --out"
     content = parse_json(read_text(path), path, KnowledgeError, mend)
     clients = content.get("clients") if isinstance(content, dict) else None
@@ -49,8 +49,8 @@ def read(path: str | Path) -> tuple[list[Row], tuple[str, ...], tuple[str, ...] 
             raise KnowledgeError(f'{place}: "annotators" must be a list of at least one object')
         for person, annotator in enumerate(client["annotators"]):
             annotators.append(_name(annotator, f"{place}: annotator number {person}"))
-            told = f"{place}, annotator {annotators[-1]!r}"
-            rows.append((number, told, _known(annotator, told)))
+            where = f"{place}, annotator {annotators[-1]!r}"
+            rows.append((number, where, _known(annotator, where)))
     if annotators and len(annotators) != len(rows):
         raise KnowledgeError(
             f'{path}: some clients have "annotators" and some have none; give all or none'

@@ -18,7 +18,8 @@ BoolArray = NDArray[np.bool_]
 class Projection:
     """proj_k of the method, section 1: every node to the deepest known node on its path in H.
 
-    Rows are those of :class:`Knowledge`: clients, or annotators where it was told per annotator.
+        Rows are those of :class:`Knowledge`: clients, or annotators
+    where knowledge is given per annotator.
     """
 
     taxonomy: Taxonomy  # H, the coarsened tree

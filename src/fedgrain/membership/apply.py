@@ -31,7 +31,7 @@ class Applied:
     registered: list[str] = field(default_factory=list)
     unregistered: list[str] = field(default_factory=list)
     without_key: list[str] = field(default_factory=list)
-    gate: bool = False  # whether it runs, and was told
+    gate: bool = False  # whether it is running and reloaded its rules
 
 
 def apply(folder: Path) -> Applied:

@@ -26,7 +26,7 @@ from fedgrain.errors import DeploymentError
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
-    # a SuperNode installs nothing unless told to; should that ever change, it still does not
+    # a SuperNode installs nothing by default; keep it so even if the default changes
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
 }
 
@@ -48,7 +48,7 @@ class Papers:
         authority: Path | None = None,
         trusted: Path | None = None,
     ) -> Papers:
-        """Return the papers as ``init`` and ``add`` name them, unless told otherwise."""
+        """Return the papers by the names ``init`` and ``add`` give them, or as given."""
         return cls(
             key,
             own or key.with_name(f"{key.name}.crt"),
@@ -106,7 +106,7 @@ def supernode_arguments(
 def join(
     papers: Papers, server: str, node_config: str, port: int, max_retries: int | None = None
 ) -> None:
-    """Be a site until told to stop."""
+    """Run as a site until stopped."""
     papers.check()
     papers.context()  # before anything starts
     os.environ.update(QUIET)

@@ -42,13 +42,13 @@ def sign_app(folder: Path, key: Path) -> None:
         raise DeploymentError(f"{key}: not an ed25519 key that can be read: {error}") from error
     fab, now = build_fab_from_disk(folder / "app"), int(time.time())
     signature = sign_message(private, create_message_to_sign(hashlib.sha256(fab).digest(), now))
-    told = {
+    content = {
         "public_key_id": key_id(public_key(key)),
         "signature": base64.urlsafe_b64encode(signature).rstrip(b"=").decode("ascii"),
         "signed_at": now,
     }
     write_file(folder / FAB, fab)
-    write_text(folder / SIGNATURE, json.dumps(told) + "\n")
+    write_text(folder / SIGNATURE, json.dumps(content) + "\n")
 
 
 def public_key(key: Path) -> str:

@@ -57,7 +57,7 @@ def build_net(
 
 
 def _try(name: str, net: nn.Module, num_outputs: int, shape: ImageShape) -> None:
-    """Show a user's net one image, so that one that does not fit is told before any training."""
+    """Run a user's net on one image, so that one that does not fit is refused before training."""
     height, width, channels = shape
     modes = {module: module.training for module in net.modules()}
     net.eval()

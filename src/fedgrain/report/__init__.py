@@ -1,1 +1,1 @@
-"""Pictures: the last room, it looks at all the others and none of them looks at it."""
+"""Report pages and figures. This room may import from all before it; only ``cli`` imports it."""

@@ -14,7 +14,7 @@ IntArray = NDArray[np.signedinteger]
 
 WHOLE_LEAVES = 1_200  # a tree with more leaves is cut
 WHOLE_DEPTH = 40
-CUT_LEAVES = 600  # what is left of it has at most so many
+CUT_LEAVES = 600  # the most leaves of a tree that was cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def drawn_part(taxonomy: Taxonomy) -> DrawnPart:
 
 
 def _deepest_with_room(taxonomy: Taxonomy) -> int:
-    """Return how many levels end in at most so many classes: at least one."""
+    """Return how many levels fit, at least one: the classes they end in must have room."""
     at_depth = np.bincount(taxonomy.depth)
     leaves = np.bincount(taxonomy.depth[taxonomy.leaves], minlength=len(at_depth))
     ends = at_depth + np.cumsum(leaves) - leaves  # [depth]: of the tree cut there
@@ -73,5 +73,5 @@ def _deepest_with_room(taxonomy: Taxonomy) -> int:
 
 
 def _with_count(name: str, count: int) -> str:
-    told = f" ({count:,})"
-    return shortened(name, LONGEST_NAME - len(told)) + told
+    suffix = f" ({count:,})"
+    return shortened(name, LONGEST_NAME - len(suffix)) + suffix

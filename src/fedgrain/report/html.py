@@ -1,7 +1,7 @@
-"""Pages that open from disk, without a network: ``report.html``, and a large tree.
+"""HTML pages that open from disk without a network: ``report.html``, and a large tree.
 
-Everything a user named goes through Jinja's escaping, as text or as JSON; should something slip
-through, the page's own policy lets no script run but the two that are hashed here.
+Jinja escapes everything that comes from a user, as text or as JSON. As a second line of defence,
+the page's Content-Security-Policy allows only the two scripts that are hashed here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def write_report(
 ) -> Path:
     """Write the report of a run or a study into its folder, or elsewhere, and return its path.
 
-    A model that names code of its own is looked at closely only if ``trust_code`` is set.
+    A model that needs the user's own code is inspected only if ``trust_code`` is set.
     """
     text = render(page_of(Path(folder), images=images, trust_code=trust_code))
     path = Path(folder) / NAME if out is None else Path(out)
@@ -69,14 +69,16 @@ def write_tree_page(taxonomy: Taxonomy, path: str | Path) -> Path:
     """Write a page that shows all of a taxonomy, some levels at a time: a click goes deeper."""
     trace = {**tree_trace(taxonomy), "hovertemplate": "%{label}<br>leaves: %{value}<extra></extra>"}
     figure = {"data": [trace], "layout": {"margin": {"t": 10, "l": 10, "r": 10, "b": 10}}}
-    told = f"{len(taxonomy):,} classes, {len(taxonomy.leaves):,} of them leaves"
+    summary = f"{len(taxonomy):,} classes, {len(taxonomy.leaves):,} of them leaves"
     name = taxonomy.names[0]
-    write_text(path, _rendered("tree.html.j2", "tree.js", name=name, told=told, figure=figure))
+    write_text(
+        path, _rendered("tree.html.j2", "tree.js", name=name, summary=summary, figure=figure)
+    )
     return Path(path)
 
 
 def _rendered(template: str, script: str, **content: Any) -> str:
-    """Fill in a template; only plotly's script and the page's own may run on it."""
+    """Fill in a template; the page may run only plotly's script and its own."""
     environment = Environment(
         loader=PackageLoader("fedgrain.report"),
         autoescape=True,
@@ -93,7 +95,7 @@ def _rendered(template: str, script: str, **content: Any) -> str:
 
 
 def breakable(text: str) -> Markup:
-    """Return a text that may go on in the next line after a slash, and is escaped otherwise.
+    """Return an escaped text that may break after a slash.
 
     >>> breakable("<b>/paper")
     Markup('&lt;b&gt;/<wbr>paper')
@@ -102,7 +104,7 @@ def breakable(text: str) -> Markup:
 
 
 def script_hash(text: str) -> str:
-    """Return what a Content-Security-Policy names an inline script by."""
+    """Return the hash by which a Content-Security-Policy allows an inline script."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"'sha256-{digest}'"
 

@@ -1,7 +1,7 @@
 """The interactive plots, as the objects plotly's script draws.
 
-Colours are Okabe and Ito's and cividis, told apart by every common kind of colour vision; markers
-and dashes say it again. Names go through :func:`plain`: plotly reads tags in a text as markup.
+Colours are Okabe and Ito's and cividis, distinct for every common kind of colour vision; markers
+and dashes repeat it. Names go through :func:`plain`: plotly reads tags in a text as markup.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 DASHES = ("solid", "dash", "dashdot", "dot")
 LEVELS = 5  # rings of the sunburst at a time; a click goes deeper
 MOST_POINTS = 120  # of a curve
-WHOLE_ROUNDS = 12  # so few have a tick each
+WHOLE_ROUNDS = 12  # up to this many rounds, each has a tick
 TWO_IN_A_ROW = 50  # letters of the longest name of a legend with two columns
 NAMED_CLASSES = 60  # more names do not fit under a map
 
@@ -102,7 +102,7 @@ def thinned(count: int, most: int = MOST_POINTS) -> list[int]:
 
 
 def tree_trace(taxonomy: Taxonomy) -> dict[str, Any]:
-    """Return what a sunburst of a taxonomy needs; a sector is as wide as its leaves are many."""
+    """Return the data of a sunburst; the width of a sector is its number of leaves."""
     return {
         "type": "sunburst",
         "ids": [plain(node) for node in taxonomy.ids],
@@ -188,7 +188,7 @@ def knowledge_map(
 
 
 def unique_names(taxonomy: Taxonomy, nodes: Sequence[int]) -> list[str]:
-    """Return the names of nodes; those of one name (ImageNet has two cranes) with their ids."""
+    """Return the names of nodes, with the id where a name repeats (ImageNet has two cranes)."""
     names = [taxonomy.names[node] for node in nodes]
     often = Counter(names)
     return [
@@ -211,7 +211,7 @@ def _look(number: int) -> dict[str, Any]:
 
 
 def _axes(across: str, up: str, traces: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return the layout of a plot; the legend has its own room under the axis, all of it."""
+    """Return the layout of a plot, with room for the whole legend under the axis."""
     names = {trace["name"] for trace in traces}
     columns = 2 if max(map(len, names), default=0) <= TWO_IN_A_ROW else 1
     room = 22 * math.ceil(len(names) / columns)

@@ -1,4 +1,4 @@
-"""The paper's property figures of knowledge over alpha, and where Algorithm 1 stands."""
+"""The paper's figures of knowledge over alpha, and Algorithm 1 against naive generators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 COLOURS = ("#1f77b4", "#d62728", "#2a9d4a", "#9467bd", "#8c564b")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-SHOWN_CLIENTS = 20  # more would be a smear: then only the mean and the range are drawn
+SHOWN_CLIENTS = 20  # with more clients, only the mean and the range are drawn
 
 
 def alpha_grid(clients: int, step: float = 0.1) -> list[float]:

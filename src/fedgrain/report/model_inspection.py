@@ -1,7 +1,7 @@
 """A closer look at one finished run: where in the taxonomy its model goes wrong, on which images.
 
-The model predicts its test images again (at most ``MOST_IMAGES`` of them, evenly spaced). All is
-told on H, the taxonomy the model works with.
+The model predicts its test images again (at most ``MOST_IMAGES`` of them, evenly spaced). All
+nodes are those of H, the taxonomy the model works with.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGEST_SIDE = 96  # of an example, in pixels
 
 @dataclass(frozen=True)
 class Branch:
-    """What happens at an inner node to the samples that lie below it and were led to it."""
+    """The samples below an inner node that reached it, and how many took the right child."""
 
     node: int
     arrived: int
@@ -42,7 +42,7 @@ class Branch:
 
     @property
     def accuracy(self) -> float:
-        """The share that went on rightly."""
+        """The share that took the right child."""
         return self.right / self.arrived
 
 
@@ -70,7 +70,7 @@ class Inspection:
 def inspect(
     model: TrainedModel, config: Config, data: LabelledImages, *, images: bool = True
 ) -> Inspection:
-    """Let the model predict what it was tested on and look where it goes wrong."""
+    """Predict the tested images again and find where the model goes wrong."""
     split, chosen = tested_images(config, data)
     if len(chosen) > MOST_IMAGES:
         chosen = chosen[np.linspace(0, len(chosen) - 1, MOST_IMAGES).round().astype(np.int64)]
@@ -102,7 +102,7 @@ def tested_images(config: Config, data: LabelledImages) -> tuple[str, NDArray[np
 def branches_of(
     truth: NDArray[np.int64], predicted: NDArray[np.int64], tree: Taxonomy
 ) -> tuple[Branch, ...]:
-    """Count per inner node the samples led to it and those led on to the right child."""
+    """Count per inner node the samples that reached it and those that took the right child."""
     found = []
     for node in tree.internal.tolist():
         arrived = _arrived(node, truth, predicted, tree)
@@ -116,7 +116,7 @@ def branches_of(
 def wrong_at(
     node: int, truth: NDArray[np.int64], predicted: NDArray[np.int64], tree: Taxonomy
 ) -> NDArray[np.int64]:
-    """Return the samples led rightly to a node and on to the wrong child, or no further."""
+    """Return the samples that rightly reached a node and then took the wrong child, or none."""
     table, below = ancestor_table(tree), int(tree.depth[node]) + 1
     parted = table[truth, below] != table[predicted, below]
     return np.flatnonzero(_arrived(node, truth, predicted, tree) & parted)

@@ -1,4 +1,4 @@
-"""What a report holds, before it is HTML; the parts that runs and studies share."""
+"""The content of a report before it becomes HTML: the parts that runs and studies share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.runs.trained_model import load
 from fedgrain.taxonomy import Taxonomy
 
-MOST_ROWS = 40  # of the table beside a training curve
+MOST_ROWS = 40  # of the table next to a training curve
 
 
 @dataclass(frozen=True)
 class View:
-    """One of several things a block can show: a plot, and a table that says the same."""
+    """One view of a block: a plot, and a table of the same numbers."""
 
     name: str
     figure: Figure
@@ -37,12 +37,12 @@ class Block:
     heading: str
     text: str
     views: tuple[View, ...]
-    chosen_by: str = ""  # what tells the views apart, such as alpha
+    chosen_by: str = ""  # what distinguishes the views, such as alpha
 
 
 @dataclass(frozen=True)
 class TreeNode:
-    """A node of the tree that says in words what the sunburst shows."""
+    """A node of the tree that shows the sunburst's content as text."""
 
     name: str
     about: str
@@ -81,7 +81,7 @@ class Page:
 
 @dataclass
 class Look:
-    """A closer look at a run as far as its model and its images are at hand."""
+    """The inspection of a run, as far as its model and its images are available."""
 
     close: Close | None = None
     knowledge: list[View] = field(default_factory=list)
@@ -121,7 +121,7 @@ def look_closely(
 
 
 def close_view(name: str, found: Inspection, sites: Sites) -> Close:
-    """Return the sunburst, the same as a tree in words, and the branches."""
+    """Return the sunburst, the same as a text tree, and the branches."""
     tree, scores = found.taxonomy, found.scores
     knowing = sites.known.sum(axis=0)
     figure = sunburst(tree, scores.recall, scores.truths, knowing, len(sites.names))

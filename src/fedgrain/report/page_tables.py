@@ -15,7 +15,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell: what it says, what it is sorted by, and whether it is the best or second best."""
+    """One cell: its text, its sort key, and whether it is the best or second best."""
 
     text: str
     key: float | str | None = None
@@ -72,7 +72,7 @@ Entry(text='–', key=None, rank=None))
     """
     if isinstance(value, Entry):
         return value
-    if value is None or value != value:  # a number that is not one has nothing to say
+    if value is None or value != value:  # NaN is shown as missing
         return Entry(NOTHING)
     if isinstance(value, bool):
         return Entry("yes" if value else "no", str(value))

@@ -20,7 +20,7 @@ UNDATED = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure, in inches, that no global state knows of."""
+    """Return an empty figure (size in inches) that is not registered with pyplot."""
     figure = Figure(figsize=(width, height), facecolor="white")
     FigureCanvasAgg(figure)
     return figure

@@ -1,4 +1,4 @@
-"""Where everything of a radial tree goes, so that no two names meet at any number of leaves.
+"""The layout of a radial tree: names do not overlap, whatever the number of leaves.
 
 Leaves share the circle evenly in the tree's order. Beyond a leaf its slot of the circle is empty,
 so its name goes there, as far in as a line of text fits into the slot. The picture grows with the
@@ -76,7 +76,7 @@ class RadialLayout:
         """Return the middle of each inner node's name where one finds room among dots and names.
 
         Each name takes the first free place of: above, below, right or left of its dot, nodes near
-        the root first; a name that finds none is left out.
+        the root first; a name without a free place is left out.
         """
         places = self.places
         leaves = self.taxonomy.leaves

@@ -33,7 +33,7 @@ def draw_radial_tree(
 ) -> list[Path]:
     """Write the tree as SVG and PNG; ``known`` [nodes] greys out what a client does not know.
 
-    Of a tree of more than 1,200 leaves the upper levels are drawn, and the title says so.
+    Of a tree with more than 1,200 leaves only the upper levels are drawn, and the title says so.
     """
     part = drawn_part(taxonomy)
     coloured = np.ones(len(taxonomy), dtype=np.bool_) if known is None else np.asarray(known)

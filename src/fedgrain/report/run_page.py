@@ -69,11 +69,11 @@ def knowledge_name(config: Config) -> str:
 
 
 def run_sentence(config: Config, result: Mapping[str, Any], found: Inspection | None) -> str:
-    """Say what came out, from the numbers."""
+    """Summarise the result in one sentence."""
     at = "with" if knowledge_name(config).startswith("knowledge") else "at"
     text = f"On {config.dataset} {at} {knowledge_name(config)}, {method_name(config)} "
     if result["hf"] is None and result["validation_hf"] is None:
-        return text + "was trained without any image to judge it by."
+        return text + "was trained, but there were no images to evaluate it on."
     if result["hf"] is None:
         return text + f"ends with a validation HF of {result['validation_hf']:.3f}."
     text += f"reaches an HF of {result['hf']:.3f} on the {result['tested_on']} images"

@@ -18,7 +18,7 @@ from fedgrain.studies.collect import Results, run_folders
 from fedgrain.studies.methods import parse_method
 from fedgrain.studies.study import safe_name
 
-# Okabe and Ito's palette, told apart by every common kind of colour vision; markers say it again.
+# Okabe and Ito's palette: distinct for every common kind of colour vision, as are the markers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STYLES = ("-", "--", "-.", ":")
@@ -105,7 +105,7 @@ def draw_training(
             if not curves:
                 continue
             look = {**style_of(number), "marker": None}
-            look["zorder"] = 2 if parse_method(method).staged else 3  # it begins with another's
+            look["zorder"] = 2 if parse_method(method).staged else 3  # its start is another curve
             for curve in curves:
                 axes.plot(range(1, len(curve) + 1), curve, **{**look, "alpha": 0.3, "lw": 0.8})
             longest = max(map(len, curves))  # one that stopped early stays where it stopped

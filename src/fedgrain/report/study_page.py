@@ -1,4 +1,4 @@
-"""The report of a study: everything is read once, and only means and bounded tables are kept."""
+"""The report of a study. Every run is read once; only means and bounded tables are kept."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _cell(
 def _closest(
     results: Results, place: StudyFolder, rates: Rates, images: bool, trust: Trust
 ) -> tuple[Look, str | None]:
-    """Look at the best method where the skew is largest: its first finished run."""
+    """Inspect the best method at the largest skew: its first finished run."""
     study, metric = results.study, list(results.metrics)[-1]
     dataset = study.datasets[0]
     methods = [m for m in study.methods if not is_bound(m)]
@@ -184,8 +184,8 @@ def _settings(
         status = "finished" if found else ended
         scores = [found.get(m) if found else None for m in (*results.metrics, "validation_hf")]
         took = [found.get(m) if found else None for m in ("rounds", "cycles", "seconds")]
-        told = [setting(own[n]) for n in differing]
-        rows.append((run.name, method_name(run.config), *told, *scores, *took, status))
+        settings = [setting(own[n]) for n in differing]
+        rows.append((run.name, method_name(run.config), *settings, *scores, *took, status))
     shown = (*results.metrics.values(), "validation HF", "rounds", "cycles", "seconds", "status")
     note = "Again, from inside the folder: fedgrain run runs/RUN/config.toml --out again/RUN"
     runs = sheet("Every run", ("run", "method", *differing, *shown), rows, note)

@@ -72,19 +72,19 @@ def inferred(
     rows = np.concatenate([present[found.clients_of_rows], absent])
     order = np.argsort(rows, kind="stable")
     known = np.concatenate([found.known, nothing])[order]
-    told = None
+    annotators = None
     if found.annotators is not None:
         everyone = [*found.annotators, *[NOT_NAMED] * len(absent)]
-        told = tuple(everyone[row] for row in order)
-    return Knowledge(data.taxonomy, known, client_names, rows[order].astype(np.int32), told)
+        annotators = tuple(everyone[row] for row in order)
+    return Knowledge(data.taxonomy, known, client_names, rows[order].astype(np.int32), annotators)
 
 
 def in_order_of_manifest(knowledge: Knowledge, data: LabelledImages, file: str) -> Knowledge:
     """Return what the manifest's clients know, by their names, whatever else the file holds.
 
-    Annotators are told apart where the file does so and the manifest says who wrote a label.
+    Annotators are kept apart where the file does so and the manifest says who wrote a label.
     """
-    names, told = data.client_names, knowledge.annotators
+    names, annotators = data.client_names, knowledge.annotators
     for name in names:
         if name not in knowledge.client_names:
             raise KnowledgeError(
@@ -95,7 +95,7 @@ def in_order_of_manifest(knowledge: Knowledge, data: LabelledImages, file: str) 
     of_clients = [knowledge.rows_of(knowledge.client_names.index(name)) for name in names]
     rows = np.concatenate(of_clients)
     owners = np.repeat(np.arange(len(names), dtype=np.int32), [len(own) for own in of_clients])
-    people = None if told is None else tuple(told[row] for row in rows)
+    people = None if annotators is None else tuple(annotators[row] for row in rows)
     ordered = Knowledge(knowledge.taxonomy, knowledge.known[rows], names, owners, people)
     if people is not None:
         _check_annotators(ordered, data, file)

@@ -92,7 +92,7 @@ def run(
             if place.result.exists() and place.state.exists():
                 load_progress(
                     place.state, algorithm
-                )  # a damaged one is told before the result is given up
+                )  # find a damaged one before the result is given up
         processes, device = number_of_workers(workers, prepared), device_named(device)
         if processes > 1:
             prepared = prepared.with_images(shared(prepared.data.images))

@@ -1,4 +1,4 @@
-"""The folder of a run: what it was told, what it did, what it learned, how it ended."""
+"""The folder of a run: its settings, its rounds, its model and its result."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ class RunFolder:
 
     def check_config(self) -> None:
         """Refuse settings that are not those the run was made with."""
-        told = self._surroundings().get("config_sha256")
-        if told is not None and digest([read_bytes(self.config)]) not in told:
+        checksum = self._surroundings().get("config_sha256")
+        if checksum is not None and digest([read_bytes(self.config)]) not in checksum:
             raise RunError(
                 f"{self.config}: not as it was when the run began; put it back as it was, or copy "
                 "it to another place, change it there and run it in a new folder"
@@ -215,10 +215,10 @@ class RunFolder:
     def _write_config(
         self, config: Config, surroundings: dict[str, Any], before: list[bytes]
     ) -> None:
-        """Write the config after its checksum; until it is there, that before is right as well."""
+        """Write the checksum, then the config; in between, the old config is still valid."""
         text = config.toml()
-        told = [digest([raw]) for raw in (*before, text.encode())]
-        write_checked_json(self.environment, {**surroundings, "config_sha256": told})
+        checksums = [digest([raw]) for raw in (*before, text.encode())]
+        write_checked_json(self.environment, {**surroundings, "config_sha256": checksums})
         write_text(self.config, text)
 
     def _first_stage_goes_on(self, config: Config) -> bool:
@@ -250,11 +250,11 @@ class RunFolder:
         """Return the checksum of the first lines of ``metrics.jsonl``."""
         return digest(self._raw_lines()[:count])
 
-    def check_lines(self, count: int, told: str | None) -> None:
+    def check_lines(self, count: int, checksum: str | None) -> None:
         """Refuse metrics that lack one of the first lines, or where one is not as it was."""
         if len(self._raw_lines()) < count:
             raise RunError(f"{self.metrics}: some of its {count} rounds are missing; {AGAIN}")
-        if told is not None and self.metrics_digest(count) != told:
+        if checksum is not None and self.metrics_digest(count) != checksum:
             raise damaged(self.metrics, AGAIN, RunError)
 
     def _raw_lines(self) -> list[bytes]:

@@ -64,11 +64,11 @@ def about_of(path: Path, raw: bytes, advice: str = AGAIN) -> dict[str, Any]:
     about = parse_json(str(metadata.get("about", "{}")), path, RunError, advice)
     if not isinstance(about, dict):
         raise damaged(path, advice, RunError)
-    told = about.pop("sha256", None)
-    if old and told is None:
+    checksum = about.pop("sha256", None)
+    if old and checksum is None:
         tell_unchecked(path)
         return {**about, "format": metadata["format"]}
-    if not is_intact(raw, told):
+    if not is_intact(raw, checksum):
         raise damaged(path, advice, RunError)
     return about
 

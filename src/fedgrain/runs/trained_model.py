@@ -120,8 +120,8 @@ class TrainedModel:
             except FileNotFoundError:
                 raise DataError(f"{path}: there is no such file") from None
             except Exception as error:  # decoders raise anything on damaged files
-                told = str(error).replace(repr(str(path)), "").strip() or type(error).__name__
-                raise DataError(f"{path}: not a readable image ({told})") from None
+                reason = str(error).replace(repr(str(path)), "").strip() or type(error).__name__
+                raise DataError(f"{path}: not a readable image ({reason})") from None
         return images
 
     # files
@@ -162,8 +162,8 @@ def load(path: str | Path, *, trust_code: Trust = False) -> TrainedModel:
     except FedgrainError:
         raise
     except (KeyError, TypeError, ValueError) as error:
-        told = (str(error).splitlines() or [""])[0]  # torch adds a stack of its own
-        raise RunError(f"{folder.model}: damaged ({told}); copy the run folder again") from None
+        reason = (str(error).splitlines() or [""])[0]  # torch adds a stack of its own
+        raise RunError(f"{folder.model}: damaged ({reason}); copy the run folder again") from None
 
 
 def _built(folder: RunFolder, about: dict[str, Any]) -> TrainedModel:
@@ -184,7 +184,7 @@ def _built(folder: RunFolder, about: dict[str, Any]) -> TrainedModel:
 
 
 def _normalisation(mean: Any, deviation: Any, channels: int) -> Normalisation:
-    means, deviations = (tuple(map(float, told)) for told in (mean, deviation))
+    means, deviations = (tuple(map(float, values)) for values in (mean, deviation))
     if len(means) != channels or len(deviations) != channels or not all(map(math.isfinite, means)):
         raise ValueError(f"mean and deviation are not {channels} finite numbers each")
     if not all(0 < value < math.inf for value in deviations):

@@ -64,7 +64,7 @@ class ClassScores:
 
 @dataclass(frozen=True)
 class NodeScores:
-    """Per node, how well "the sample lies at or below it" is told; nan where nothing does."""
+    """Per node, the score of "the sample lies at or below it"; nan where no sample does."""
 
     truths: Nodes  # samples whose truth is at or below the node
     predictions: Nodes  # samples whose prediction is

@@ -34,15 +34,15 @@ class Results:
 
     def left(self) -> list[str]:
         """Say what of the study is still to be run; nothing where all is."""
-        told = []
+        lines = []
         if self.missing:
-            told.append(f"{self.missing} cells of the grid have no result yet")
+            lines.append(f"{self.missing} cells of the grid have no result yet")
         if self.cut_short:
-            told.append(
+            lines.append(
                 f"{self.cut_short} runs ended at an earlier, smaller cap of rounds or cycles; "
                 "the study goes on with them when it is run again"
             )
-        return told
+        return lines
 
     @property
     def metrics(self) -> dict[str, str]:

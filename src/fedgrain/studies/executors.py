@@ -157,13 +157,13 @@ def _answer(calls: Connection, lifeline: Connection) -> None:
             fn, args, kwargs = calls.recv()
         except (EOFError, OSError):
             return
-        told: tuple[BaseException | None, Any]
+        outcome: tuple[BaseException | None, Any]
         try:
-            told = (None, fn(*args, **kwargs))
+            outcome = (None, fn(*args, **kwargs))
         except Exception as error:
-            told = (error, None)
+            outcome = (error, None)
         try:
-            calls.send(told)
+            calls.send(outcome)
         except OSError:
             return
         except Exception as error:  # what cannot be pickled

@@ -54,7 +54,9 @@ def search_rates(
         outcome = work_off(planned, place.search_runs, executor, progress, f"search of {setting}")
         everything.values |= outcome.values
         everything.failures |= {
-            name: told for name, told in outcome.failures.items() if name not in outcome.diverged
+            name: reason
+            for name, reason in outcome.failures.items()
+            if name not in outcome.diverged
         }
         if everything.failures:
             return rates, everything

@@ -80,12 +80,12 @@ def work_off(
             if error is None:
                 outcome.values[name] = job.result()
             else:
-                outcome.failures[name] = _told(error)
+                outcome.failures[name] = _sentence(error)
                 if isinstance(error, DivergedError):
                     outcome.diverged.add(name)
             progress.finished(name, outcome.failures.get(name))
     return outcome
 
 
-def _told(error: BaseException) -> str:
+def _sentence(error: BaseException) -> str:
     return str(error) if isinstance(error, FedgrainError) else f"{type(error).__name__}: {error}"

@@ -152,7 +152,7 @@ class Study:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run: where it lies, what it is told, and the run whose first stage it shares."""
+    """One run: its folder, its config, and the run whose first stage it shares."""
 
     name: str
     config: Config
