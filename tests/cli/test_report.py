@@ -43,7 +43,7 @@ def test_no_images_elsewhere_and_as_json(folder, tmp_path, capsys):
         ("metrics.jsonl", "{}", "metrics.jsonl, line 1: not a round of a run"),
         ("metrics.jsonl", "[]", "metrics.jsonl, line 1: not a round of a run"),
         ("result.json", "{}", "result.json: hr is missing or damaged; copy the folder again"),
-        ("config.toml", "", "config.toml: not as it was when the run began; put it back"),
+        ("config.toml", "", "config.toml: changed since the run started; restore it"),
     ],
 )
 def test_a_damaged_run_is_one_sentence(folder, tmp_path, capsys, name, content, words):

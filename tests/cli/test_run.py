@@ -88,7 +88,7 @@ def test_without_out_the_folder_is_named_after_the_run(tmp_path, monkeypatch, ca
         (["--dataset", "folder", "--data-root", "/nowhere"], "/nowhere: there is no such folder"),
         (["--knowledge", "/nowhere/known.json"], "/nowhere/known.json"),
         (["--net", "squeezenet", "--head", "cond-sigmoid"], "no meaning on squeezenet"),
-        (["--server-lr", "0.1"], "server_lr and server_momentum belong to an optimizer"),
+        (["--server-lr", "0.1"], "server_lr and server_momentum need an optimizer"),
         (["--head", "own_parts:few_glyphs"], "it is called with the taxonomy"),
         (["--net", "own_parts:OneOutput"], "answers one image with [1, 1] instead of [1,"),
         (["--net", "own_parts:ForLargerImages"], "fails on an image of 32 x 32 pixels in 3 channe"),

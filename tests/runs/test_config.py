@@ -36,7 +36,7 @@ from fedgrain.runs.config import differences, read_config
         ({"margin_size": 2.0}, "belong to the head softmax-margin, not to cond-softmax"),
         ({"head": "softmax-margin", "margin_type": "wide"}, "choose one of incorrect, edge-dist"),
         ({"head": "softmax-margin", "margin_size": -1.0}, "margin_size is -1.0, but must lie"),
-        ({"laziness": 0.1}, "only supervision projection has one"),
+        ({"laziness": 0.1}, "only supervision projection uses it"),
         ({"net": "resnet"}, "net 'resnet' does not exist; .* or your own as module:callable"),
     ],
     ids=str,

@@ -152,7 +152,7 @@ def test_a_damaged_state_costs_no_finished_result(small, tmp_path) -> None:
     with pytest.raises(RunError, match=r"state.safetensors: not a whole"):
         run(small(rounds=2), folder)
     (folder / "state.safetensors").unlink()
-    with pytest.raises(RunError, match=r"no state.safetensors to go on from; take the rounds"):
+    with pytest.raises(RunError, match=r"no state.safetensors to continue from; keep the old"):
         run(small(rounds=2), folder)
     assert {p: p.read_bytes() for p in folder.iterdir()} == {
         path: held for path, held in before.items() if path.name != "state.safetensors"

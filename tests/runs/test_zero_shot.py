@@ -101,7 +101,7 @@ def test_scores_by_hand():
 
 
 def test_what_has_no_meaning_is_refused():
-    with pytest.raises(ConfigError, match="zero_shot is without skew"):
+    with pytest.raises(ConfigError, match="zero_shot needs alpha 0"):
         Config(zero_shot=True)
     with pytest.raises(ConfigError, match="knowledge inferred has no meaning"):
         Config(zero_shot=True, alpha=0.0, knowledge="inferred")

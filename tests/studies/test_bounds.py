@@ -49,7 +49,7 @@ def test_bounds_train(bound):
     ("settings", "words"),
     [
         ({"pooled": True, "only_client": 1}, "exclude each other"),
-        ({"pooled": True, "supervision": "projection"}, "forgets which client wrote a label"),
+        ({"pooled": True, "supervision": "projection"}, "does not keep which client wrote a label"),
         ({"pooled": True, "validation": "clients"}, "has no clients to validate"),
         ({"only_client": -1}, "only_client is -1"),
     ],

@@ -369,7 +369,9 @@ def test_a_result_that_cannot_be_gone_on_from_is_kept(finished, tmp_path):
     before = {p: p.read_bytes() for p in folder.rglob("*.*") if p.parent.parent.name == "runs"}
     outcome, *_ = worked_off(replace(SMALL, settings={**SETTINGS, "rounds": 3}), folder)
     assert len(outcome.failures) == 4
-    assert all("no state.safetensors to go on from" in told for told in outcome.failures.values())
+    assert all(
+        "no state.safetensors to continue from" in told for told in outcome.failures.values()
+    )
     after = {p: p.read_bytes() for p in before}
     assert after == before
 

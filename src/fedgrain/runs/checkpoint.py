@@ -16,14 +16,14 @@ REMOVE = "remove it to start the run again"
 
 @dataclass(frozen=True, eq=False)
 class RunProgress:
-    """Where a run stands: the algorithm's state, and what belongs to it."""
+    """The progress of a run: the algorithm's state and its counters."""
 
     state: Any
     lines: int = 0  # of metrics
     seconds: float = 0.0
     faults: int = 0  # updates that were lost
     retries: int = 0  # of tasks whose worker died
-    metrics_sha256: str | None = None  # of those lines; a state of an older version does not tell
+    metrics_sha256: str | None = None  # of those lines; None in states of older versions
 
 
 def save_progress(path: Path, progress: RunProgress, algorithm: FederatedAlgorithm[Any]) -> None:

@@ -29,12 +29,12 @@ from fedgrain.files import read_text
 from fedgrain.parsing import parse_toml
 from fedgrain.plugins import named_code
 
-# where files lie, and how they are reached; what is in them decides
+# where files are and how they are reached: only their content affects the result
 PLACES = ("data_root", "manifest", "taxonomy", "allow_links")
 
 
 def _setting(default: Any, text: str, choices: tuple[str, ...] = (), own: bool = False) -> Any:
-    """Describe a setting: the choices it has; ``own`` admits the user's module:callable as well."""
+    """Describe a setting and its choices; ``own`` also allows the user's module:callable."""
     return field(default=default, metadata={"help": text, "choices": choices, "own": own})
 
 
@@ -47,7 +47,7 @@ class Config:
 
     dataset: str = _setting("glyphs", "data set", tuple(DATASETS), own=True)
     data_root: str | None = _setting(
-        None, "where its files lie (default: FEDGRAIN_DATA, the cache)"
+        None, "where its files are (default: FEDGRAIN_DATA, the cache)"
     )
     manifest: str | None = _setting(None, "folder: the CSV of images (default: images.csv in it)")
     taxonomy: str | None = _setting(
@@ -58,7 +58,7 @@ class Config:
         None, "folder: the share of images that may be unreadable (default 0.01)"
     )
     allow_links: bool | None = _setting(
-        None, "folder: follow links to images that lead out of it (default: no)"
+        None, "folder: follow links to images outside it (default: no)"
     )
     images_per_class: int | None = _setting(
         None, "sample of each class, for imagenet (default 500)"
@@ -72,13 +72,13 @@ class Config:
         None, "fedbdft: supervision of its first stage (default: the same)", SUPERVISIONS
     )
     margin_type: str = _setting(
-        "incorrect", "softmax-margin: what the margin of a node goes by", MARGINS
+        "incorrect", "softmax-margin: what the margin of a node depends on", MARGINS
     )
-    margin_size: float = _setting(5.0, "softmax-margin: what the margin is multiplied by (tau)")
+    margin_size: float = _setting(5.0, "softmax-margin: factor of the margin (tau)")
     laziness: float = _setting(0.0, "projection: how often a labeller stops early, from 0 to 1")
     responsibilities: str = _setting(
         "step",
-        "marginal, projection: share a label out over its leaves at each step, or once a round by "
+        "marginal, projection: distribute a label over its leaves at each step, or once a round by "
         "the global model (flat-softmax, ps-softmax)",
         RESPONSIBILITIES,
     )
@@ -91,10 +91,10 @@ class Config:
     graph: str = _setting("complete", "graph of the relational generator", ("complete", "tree"))
     expertise: str = _setting("random", "how known leaves are drawn", ("random", "coherent"))
     lazy_labels: float = _setting(
-        0.0, "for experiments: share of the labels at leaves written one level too coarse"
+        0.0, "for experiments: share of leaf labels replaced by their parent"
     )
     min_count: int = _setting(2, "inferred knowledge: how often a label must occur")
-    partition: str = _setting("iid", "how images are dealt out to clients", PARTITIONS)
+    partition: str = _setting("iid", "how images are divided among clients", PARTITIONS)
     concentration: float = _setting(0.5, "of the dirichlet partition; small is uneven")
     coarsen: bool | None = _setting(None, "coarsen the taxonomy (default: yes, except for folder)")
     max_children: int | None = _setting(None, "coarsening: most children of a node")
@@ -113,7 +113,7 @@ class Config:
     )
     momentum: float = _setting(0.0, "momentum of the clients' SGD")
     weight_decay: float = _setting(0.0, "weight decay of the clients' SGD")
-    proximal: float = _setting(0.0, "FedProx: weight of the pull to the global model")
+    proximal: float = _setting(0.0, "FedProx: weight of the proximal term")
     crop_and_flip: bool = _setting(False, "augment by random crops and mirroring")
     server_optimizer: str = _setting(
         "none",
@@ -123,17 +123,17 @@ class Config:
     server_lr: float = _setting(1.0, "learning rate of the server's optimiser")
     server_momentum: float = _setting(0.0, "momentum of the server's sgd")
     average_rounds: int = _setting(
-        1, "fedavg: average the weights of about so many of the last rounds (1: the last alone)"
+        1, "fedavg: average the weights of about this many last rounds (1: only the last)"
     )
     patience: int = _setting(10, "early stopping: rounds without improvement")
-    min_delta: float = _setting(1e-4, "early stopping: what counts as improvement")
+    min_delta: float = _setting(1e-4, "early stopping: smallest improvement that counts")
     validation: str = _setting("server", "who validates", ("server", "clients"))
     validation_share: float = _setting(0.2, "share of the training images held out")
     min_clients: int = _setting(1, "updates a round needs to count")
     client_time_limit: float | None = _setting(
-        None, "seconds after which a client's update is given up (default: never)"
+        None, "seconds to wait for a client's update (default: forever)"
     )
-    seed: int = _setting(47, "everything random derives from it")
+    seed: int = _setting(47, "seed of all random numbers")
     sample_seed: int | None = _setting(None, "imagenet: seed of the sample of each class (46)")
     zero_shot: bool = _setting(False, "train on a random half of the classes, test on all; alpha 0")
     pooled: bool = _setting(False, "the bound centralised: everyone's images at one site")
@@ -155,7 +155,7 @@ class Config:
         _check_algorithm(self)
         if self.laziness and "projection" not in (self.supervision, self.first_stage_supervision):
             raise ConfigError(
-                f"laziness is {self.laziness}, but only supervision projection has one"
+                f"laziness is {self.laziness}, but only supervision projection uses it"
             )
         for entry in HEADS.values():
             changed = any(getattr(self, name) != getattr(Config, name) for name in entry.settings)
@@ -185,21 +185,21 @@ class Config:
 
     @property
     def simulated(self) -> bool:
-        """Whether a generator of ours says who knows what, as much as alpha lets them."""
+        """Whether one of our generators decides who knows what, according to alpha."""
         return self.knowledge in KNOWLEDGE_GENERATORS
 
     @property
     def head_settings(self) -> dict[str, Any]:
-        """What the head is built with besides the taxonomy."""
+        """The settings a head is built with, besides the taxonomy."""
         names = HEADS[self.head].settings if self.head in HEADS else ()
         return {name: getattr(self, name) for name in names}
 
     def complete(self) -> Config:
-        """Return the config with every default written out that settings alone decide.
+        """Return the config with every default filled in that depends on settings alone.
 
-        Inferred knowledge is not to be trusted with the labels it does not hold: its default is
-        `marginal` (method, section 5), but `paper` where there is no such reading or none is known:
-        in fedbdft, whose branches read it so anyway, for cond-sigmoid, and for a user's own head.
+        Inferred knowledge may miss labels a client knows, so its default supervision is `marginal`
+        (method, section 5). It is `paper` where `marginal` does not exist or is unknown: for
+        fedbdft, whose branches read labels that way anyway, cond-sigmoid, and a user's own head.
         """
         data = catalogue.dataset(self.dataset)
         marginal = "marginal" in catalogue.algorithm(self.algorithm).supervisions
@@ -221,11 +221,11 @@ class Config:
         return asdict(self)
 
     def code(self) -> frozenset[str]:
-        """Return what of it is the user's own code, named ``module:callable``."""
+        """Return the settings that are the user's own code, named ``module:callable``."""
         return frozenset(named_code(self.settings()).values())
 
     def toml(self) -> str:
-        """Return the settings as TOML; what is unset is a comment."""
+        """Return the settings as TOML; unset ones are comments."""
         lines = [
             f"# {name} is not set" if value is None else f"{name} = {toml_value(value)}"
             for name, value in self.settings().items()
@@ -253,7 +253,7 @@ def read_config(path: str | Path, on_top: Mapping[str, Any] | None = None) -> Co
     """Read a config from a TOML file; settings given ``on_top`` replace the file's."""
     content = parse_toml(read_text(path), path, ConfigError)
     if not content:
-        raise ConfigError(f"{path}: there is no setting in it; it is empty or was cut off")
+        raise ConfigError(f"{path}: it has no settings; it is empty or was cut off")
     try:
         return Config(**{**_known(content, "a setting"), **(on_top or {})})
     except ConfigError as error:
@@ -273,7 +273,7 @@ def setting_of(text: str) -> tuple[str, Any]:
 
 
 def differences(one: Config, two: Config) -> list[str]:
-    """Name the settings in which two configs differ, with both values; places of files aside."""
+    """Return the settings in which two configs differ, with both values; paths are ignored."""
     mine, other = one.complete().settings(), two.complete().settings()
     deciding = [name for name in mine if name not in PLACES]
     return [f"{n} ({mine[n]} and {other[n]})" for n in deciding if mine[n] != other[n]]
@@ -298,7 +298,7 @@ def _check_algorithm(config: Config) -> None:
 def _check_zero_shot_and_bounds(config: Config) -> None:
     """Refuse what has no meaning for zero-shot and for the bounds (method, section 10)."""
     if config.zero_shot and config.alpha != 0:
-        raise ConfigError(f"zero_shot is without skew: set alpha to 0, not {config.alpha}")
+        raise ConfigError(f"zero_shot needs alpha 0, not {config.alpha}")
     if config.zero_shot and not config.simulated:
         raise ConfigError(
             f"zero_shot lets every client know every seen class: knowledge {config.knowledge} "
@@ -308,7 +308,7 @@ def _check_zero_shot_and_bounds(config: Config) -> None:
         raise ConfigError("pooled and only_client exclude each other; choose one")
     if config.pooled and config.supervision == "projection":
         raise ConfigError(
-            "pooled forgets which client wrote a label, and projection needs it; "
+            "pooled does not keep which client wrote a label, but projection needs it; "
             "choose supervision paper"
         )
     if config.pooled and config.validation == "clients":

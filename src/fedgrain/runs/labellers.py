@@ -1,4 +1,4 @@
-"""Who wrote which label: the clients, or annotators within them where the data tells them apart."""
+"""Who wrote which label: clients, or their annotators where the data distinguishes them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fedgrain.taxonomy import Taxonomy
 
 Indices = NDArray[np.int64]
 
-NOT_NAMED = "(not named)"  # who wrote a label beside which the manifest names nobody
+NOT_NAMED = "(not named)"  # the annotator of labels for which the manifest names none
 
 
 @dataclass(frozen=True, eq=False)
 class Labellers:
-    """The labellers of one client: what each knows of H, and which annotator each of them is."""
+    """The labellers of one client: what each knows of H, and which annotator each is."""
 
     names: tuple[str, ...]
     known: NDArray[np.bool_]  # [labellers, nodes of H]
@@ -37,8 +37,8 @@ class Labellers:
 def labellers(knowledge: Knowledge, data: LabelledImages, taxonomy: Taxonomy) -> list[Labellers]:
     """Return the labellers of every client.
 
-    Someone without an entry, such as an annotator of validation images alone, is the last of a
-    client's, and is taken to know what all the others together know.
+    An annotator without an entry, for example one of validation images only, comes last in its
+    client and is assumed to know everything the client's other annotators know together.
     """
     known, row_names, found = knowledge.on(taxonomy), knowledge.row_names, []
     for client, client_name in enumerate(knowledge.client_names):
@@ -59,7 +59,7 @@ def inferred(
 ) -> Knowledge:
     """Infer what the clients, or their annotators, know from the labels they wrote.
 
-    ``parts`` are the clients' training images. A client without any knows the root alone.
+    ``parts`` are the clients' training images. A client without any knows only the root.
     """
     images = np.concatenate(parts)
     owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
@@ -80,9 +80,9 @@ def inferred(
 
 
 def in_order_of_manifest(knowledge: Knowledge, data: LabelledImages, file: str) -> Knowledge:
-    """Return what the manifest's clients know, by their names, whatever else the file holds.
+    """Return the knowledge of the manifest's clients, in its order; other entries are ignored.
 
-    Annotators are kept apart where the file does so and the manifest says who wrote a label.
+    Annotators are kept apart if the file does so and the manifest names them.
     """
     names, annotators = data.client_names, knowledge.annotators
     for name in names:
@@ -103,10 +103,10 @@ def in_order_of_manifest(knowledge: Knowledge, data: LabelledImages, file: str) 
 
 
 def _check_annotators(knowledge: Knowledge, data: LabelledImages, file: str) -> None:
-    """Refuse entries for annotators where the manifest names none, or others."""
+    """Refuse annotators that do not match those of the manifest."""
     if data.annotators is None or data.clients is None:
         raise KnowledgeError(
-            f"{file}: it tells annotators apart, but the manifest does not say who wrote a label; "
+            f"{file}: it has entries per annotator, but the manifest does not name annotators; "
             "add the column annotator to it, or give one entry per client"
         )
     training = data.splits == data.split_names.index("train")
@@ -121,5 +121,5 @@ def _check_annotators(knowledge: Knowledge, data: LabelledImages, file: str) -> 
 
 
 def _names(data: LabelledImages) -> list[str]:
-    """Return who may have written a label, the unnamed last, where -1 finds them."""
+    """Return the names of all annotators; the unnamed one is last, so index -1 finds it."""
     return [*data.annotator_names, NOT_NAMED]

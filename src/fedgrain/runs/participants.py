@@ -15,7 +15,7 @@ from fedgrain.runs.config import Config
 
 
 def training_sites(config: Config, clients: tuple[Client, ...]) -> tuple[Client, ...]:
-    """Return who trains: all clients, all pooled at one site, or one of them alone."""
+    """Return the clients that train: all of them, all pooled at one site, or only one."""
     if config.pooled:
         images = np.concatenate([client.train.indices for client in clients])
         labels = np.concatenate([client.train.labels for client in clients])

@@ -57,7 +57,7 @@ IMAGENET_SAMPLE_SEED = 46  # of the 500 images a class (method, section 10)
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Everything a run needs: the federation, how it trains, and the images it is tested on."""
+    """Everything a run needs: the federation, its settings, and the test images."""
 
     data: LabelledImages
     federation: Federation
@@ -67,14 +67,14 @@ class Prepared:
     test: Indices  # numbers of the test images; empty where the data has none
 
     def with_images(self, images: NDArray[np.uint8]) -> Prepared:
-        """Return the same on another copy of the images; the first can then be forgotten."""
+        """Return the same on another copy of the images; the first copy can then be freed."""
         source = replace(self.federation.source, images=images)
         federation = replace(self.federation, source=source)
         return replace(self, data=replace(self.data, images=images), federation=federation)
 
 
 def prepare(config: Config) -> Prepared:
-    """Load and deal out the data as the config says."""
+    """Load the data and divide it among the clients."""
     config = config.complete()
     data = load_images(config)
     if config.zero_shot:
@@ -83,7 +83,7 @@ def prepare(config: Config) -> Prepared:
 
 
 def prepare_from(config: Config, data: LabelledImages) -> Prepared:
-    """Deal out data that is loaded already; the config is complete."""
+    """Divide loaded data among the clients; the config must be complete."""
     if not data.split_counts.get("train"):
         raise ConfigError(f"data set {config.dataset} has no training images; add some")
     taxonomy = coarse_taxonomy(config, data)
@@ -140,7 +140,7 @@ def coarse_taxonomy(config: Config, data: LabelledImages) -> Taxonomy:
 
 
 def server_validation(config: Config, data: LabelledImages) -> Indices:
-    """Return the images the server holds out; none where the clients validate."""
+    """Return the images the server holds out; empty if the clients validate."""
     if config.validation == "clients":
         return np.empty(0, np.int64)
     if "validation" in data.split_names and len(data.split_indices("validation")):
@@ -207,9 +207,9 @@ def _clients(
     parts: list[Indices],
     knowledge: Knowledge,
 ) -> tuple[Client, ...]:
-    """Let every client write its labels: the deepest node it knows, or what it really wrote.
+    """Return the clients with their labels: the deepest node each knows, or what it really wrote.
 
-    It wrote them where a manifest says whose they are, unless a generator is to say who knows what.
+    Labels are real where a manifest names their clients and no generator decides who knows what.
     """
     nodes = data.taxonomy.nearest_in(taxonomy)[data.labels]  # [images]
     real = config.knowledge == "inferred"
@@ -243,8 +243,8 @@ def _clients(
 def _warn_of_unknown_labels(
     config: Config, taxonomy: Taxonomy, clients: list[Client], people: list[Labellers]
 ) -> None:
-    """Say where someone wrote what they do not know, by a file of what the clients know."""
-    if config.knowledge == "inferred":  # rare labels: min_count says they do not count
+    """Warn of labels that their labeller does not know according to the knowledge file."""
+    if config.knowledge == "inferred":  # these are rare labels, fewer than min_count
         return
     found = []
     for client, own in zip(clients, people, strict=True):
@@ -260,7 +260,7 @@ def _warn_of_unknown_labels(
         more = f" (and {len(found) - 3} more such labels)" if len(found) > 3 else ""
         warnings.warn(
             f"{config.knowledge}: {', '.join(found[:3])}{more}, but its entry does not say that it "
-            "knows that; labels stay as they are written: add it to the entry, or mend the labels",
+            "knows that; the labels are kept: add the class to the entry, or correct the labels",
             stacklevel=2,
         )
 
@@ -268,7 +268,7 @@ def _warn_of_unknown_labels(
 def _warn_of_replaced_labels(
     config: Config, nodes: NDArray[np.int32], clients: list[Client]
 ) -> None:
-    """Say that a generator makes clients know less than the user's labels say."""
+    """Warn that a generator makes labels coarser than those the user gave."""
     replaced = sum(
         int((client.train.labels != nodes[client.train.indices]).sum()) for client in clients
     )
@@ -284,7 +284,7 @@ def _warn_of_replaced_labels(
 def _written_lazily(
     config: Config, taxonomy: Taxonomy, labels: NDArray[np.int64], client: int
 ) -> NDArray[np.int64]:
-    """Write a share of the client's labels at leaves one level too coarse, by the seed."""
+    """Replace a random share of the client's leaf labels by their parents."""
     at_leaves = np.flatnonzero(np.isin(labels, taxonomy.leaves))
     generator = numpy_generator(config.seed, "lazy labels", client)
     count = int(config.lazy_labels * len(at_leaves) + 0.5)
@@ -295,7 +295,7 @@ def _written_lazily(
 
 
 def _has_validation(config: Config, data: LabelledImages) -> bool:
-    """Whether the manifest sets validation images of the clients apart."""
+    """Whether the manifest has validation images of the clients."""
     by_manifest = config.partition == "manifest" and data.clients is not None
     return by_manifest and bool(data.split_counts.get("validation"))
 
@@ -321,7 +321,7 @@ def _held_out(config: Config, part: LabelledPart, client: int) -> tuple[Labelled
 
 
 def model_of(config: Config, data: LabelledImages) -> Model:
-    """Return the net and head; without a net asked for, the paper's for this image size."""
+    """Return the net and head; the default net is the paper's for this image size."""
     supervision = config.supervision or "paper"
     first = config.first_stage_supervision or supervision
     return Model(
@@ -336,7 +336,7 @@ def model_of(config: Config, data: LabelledImages) -> Model:
 
 
 def training_settings(config: Config) -> TrainingSettings:
-    """Return how the run trains."""
+    """Return the training settings of the run."""
     assert config.batch is not None and config.join_ratio is not None  # a complete config
     local = LocalSettings(
         lr=config.lr,

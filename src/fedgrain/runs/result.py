@@ -29,7 +29,7 @@ class Result:
 
     @property
     def hf(self) -> float | None:
-        """Hierarchical F of the tested images; None where there are none."""
+        """Hierarchical F of the tested images; None without test images."""
         return self._number("hf")
 
     @property
@@ -55,7 +55,7 @@ class Result:
 
     @property
     def validation_hf(self) -> float | None:
-        """The best validation HF, that of the model kept; None if there was none to judge by."""
+        """The best validation HF, that of the kept model; None without validation images."""
         return self._number("validation_hf")
 
     @property

@@ -1,4 +1,4 @@
-"""One run: prepare, train, test; stopped at any moment it goes on where it was.
+"""One run: prepare, train, test. It can be stopped at any moment and resumed.
 
 Between two rounds everything is in one file (:mod:`fedgrain.runs.checkpoint`), and whatever
 is random in a round derives from the seed and the round's number. So a run that was killed gives
@@ -42,16 +42,16 @@ from fedgrain.runs.trained_model import TrainedModel, load, model_net
 
 
 class Callback:
-    """What a user may hook into; override what is needed."""
+    """Hooks into a run; override those you need."""
 
     def on_round_start(self, stage: str, number: int) -> None:
         """Act before a round, or a cycle, of a stage of the algorithm."""
 
     def on_round_end(self, line: dict[str, Any]) -> None:
-        """Act on the line that went to ``metrics.jsonl``."""
+        """Act after a round; ``line`` is its line in ``metrics.jsonl``."""
 
     def on_run_end(self, result: dict[str, Any]) -> None:
-        """Act on what went to ``result.json``."""
+        """Act at the end; ``result`` is the content of ``result.json``."""
 
 
 def run(
@@ -62,18 +62,18 @@ def run(
     workers: int | str = "auto",
     device: str = "auto",
 ) -> Result:
-    """Train and test as the config says.
+    """Train and test one model as configured.
 
-    With a ``folder`` the run is kept there, and resumed if it was interrupted; a finished one is
-    returned as it is, unless the config now allows more rounds: then it goes on. Without, nothing
-    is written. ``workers`` is the number of processes that train clients, or "auto" for one per
-    core; it does not change the result. ``device`` is "cpu", "cuda" or "auto"; on CUDA results are
-    close, not equal, to the bit.
+    With a ``folder`` the run is kept there, and resumed if it was interrupted. A finished run is
+    returned as it is, unless the config now allows more rounds: then it continues. Without a
+    folder nothing is written. ``workers`` is the number of processes that train clients, or "auto"
+    for one per core; it does not change the result. ``device`` is "cpu", "cuda" or "auto";
+    on CUDA results are close, but not equal to the bit.
     """
     config = config.complete()
     if config.server_optimizer == "none" and (config.server_lr, config.server_momentum) != (1, 0):
         raise ConfigError(
-            "server_lr and server_momentum belong to an optimizer at the server; choose one with "
+            "server_lr and server_momentum need an optimizer at the server; choose one with "
             "server_optimizer, or leave them out"
         )
     place = RunFolder(folder) if folder is not None else None
@@ -116,9 +116,9 @@ def resume(
     device: str = "auto",
     trust_code: Trust = False,
 ) -> Result:
-    """Go on with the run in a folder.
+    """Resume the run in a folder.
 
-    If its config names code, ``module:callable``, it is refused unless ``trust_code`` is set.
+    A config that names code (``module:callable``) is refused unless ``trust_code`` is set.
     """
     place = RunFolder(folder)
     if not place.config.exists():
@@ -129,7 +129,7 @@ def resume(
 
 
 def _stored(place: RunFolder, config: Config) -> Result:
-    """Return what a finished run left; of code, what the config names is trusted."""
+    """Return the result of a finished run; the code its config names is trusted."""
     return Result(place.read_result(), load(place.path, trust_code=config.code()), place.path)
 
 
@@ -146,7 +146,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def disk_space(place: RunFolder | None) -> Iterator[None]:
-    """Say what to do when the disk is full; every file is then as the last whole round left it."""
+    """Raise a clear error when the disk is full; the files then hold the last complete round."""
     try:
         yield
     except OSError as error:
@@ -154,12 +154,12 @@ def disk_space(place: RunFolder | None) -> Iterator[None]:
             raise
         raise RunError(
             f"{place.path}: cannot write ({error.strerror}); make room and give the same command "
-            "again: the run goes on from its last whole round"
+            "again: the run continues from its last complete round"
         ) from None
 
 
 def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
-    """Return how many processes train: as asked, but no more than clients take part in a round."""
+    """Return the number of training processes, at most the clients in a round."""
     if wanted == "auto":
         wanted = os.environ.get("FEDGRAIN_WORKERS") or available_cores()
     try:
@@ -169,7 +169,7 @@ def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
     if count < 1:
         raise ConfigError(f"workers is {count}, but at least 1 is needed")
     pairs = joining(len(prepared.federation.clients), prepared.settings.join_ratio)
-    if algorithm_entry(prepared.algorithm).by_branch:  # all are trained side by side
+    if algorithm_entry(prepared.algorithm).by_branch:  # all branches train at the same time
         pairs *= len(prepared.federation.taxonomy.internal)
     return min(count, pairs)
 
@@ -189,7 +189,7 @@ def device_named(wanted: str) -> str:
 
 @contextmanager
 def engine_of(workshop: Workshop, workers: int, time_limit: float | None) -> Iterator[Engine]:
-    """Provide the engine for so many workers: one trains in this process."""
+    """Provide the engine for this many workers; one worker trains in this process."""
     if workers == 1:
         yield SequentialEngine(workshop)
         return
@@ -207,10 +207,10 @@ def train_and_test(
     callbacks: Sequence[Callback],
     about: Callable[[], Mapping[str, Any]] = dict,
 ) -> Result:
-    """Run all rounds that are left on an engine, test the final model and write the result.
+    """Run the remaining rounds on an engine, test the final model and write the result.
 
-    ``initial`` are the weights before the first round. ``about`` is asked at the end for what else
-    the result is to hold.
+    ``initial`` are the weights before the first round. ``about`` is called at the end and returns
+    further entries of the result.
     """
     with disk_space(place):
         progress = train_rounds(algorithm, engine, initial, place, callbacks)
@@ -232,7 +232,7 @@ def train_rounds(
     place: RunFolder | None,
     callbacks: Sequence[Callback],
 ) -> RunProgress:
-    """Run all rounds that are left, from the last whole state."""
+    """Run the remaining rounds from the last saved state."""
     progress = RunProgress(algorithm.init(initial))
     if place and place.state.exists():
         progress = load_progress(place.state, algorithm)

@@ -29,11 +29,11 @@ from fedgrain.runs.config import PLACES, Config, differences, read_config
 from fedgrain.runs.tensor_files import about_of
 
 AGAIN = "copy the folder again, or run it again in a new one"
-TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # what others keep in the folder
-ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # what a line of metrics holds
-CAPS = ("rounds", "cycles")  # which a run may be allowed more of
+TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # files of servers and trackers
+ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # keys of a line of metrics
+CAPS = ("rounds", "cycles")  # settings that may be raised later
 _SCORE = (float, int, type(None))
-RESULT: dict[str, Any] = {  # what a result holds, whatever the method
+RESULT: dict[str, Any] = {  # keys of every result
     **dict.fromkeys(("hr", "hp", "hf", "accuracy", "validation_hf"), _SCORE),
     **dict.fromkeys(("rounds", "cycles"), int),
     "seconds": (float, int),
@@ -57,7 +57,7 @@ class RunFolder:
         self.result = self.path / "result.json"
         self.faults = self.path / "faults.log"
         self.lock = self.path / ".lock"
-        self.again = self.path / ".again"  # the state belongs to a first stage that goes on
+        self.again = self.path / ".again"  # the state is of a first stage that continues
 
     @property
     def written(self) -> list[str]:
@@ -69,7 +69,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep other processes out; the lock ends with the process, however it ends.
 
-        A folder that no run has claimed by the end is left as it was found.
+        If no run has claimed the folder by the end, it is left as it was found.
         """
         new = [place for place in (self.path, *self.path.parents) if not place.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
@@ -80,15 +80,15 @@ class RunFolder:
             finally:
                 if not self.config.exists() and not had_lock:
                     self.lock.unlink()
-                    with suppress(OSError):  # somebody put something there
+                    with suppress(OSError):  # someone else put a file there
                         for place in new:
                             place.rmdir()
 
     def check(self, config: Config) -> None:
         """Refuse a folder that belongs to another config, or to something else.
 
-        A config that only allows more rounds or cycles is the same run, gone on with. In a folder
-        of ours, what was cut off while it was written is cleared away.
+        A config that only allows more rounds or cycles continues the same run. In a folder of ours,
+        partly written files are removed.
         """
         if self.config.exists():
             different = differences(self.read_config(), config)
@@ -111,24 +111,24 @@ class RunFolder:
         remove_parts(self.path, self.written)
 
     def read_config(self) -> Config:
-        """Read the settings of the run, as they were when it began or was allowed more rounds."""
+        """Read the settings of the run and check that nobody has changed them."""
         self.check_config()
         return read_config(self.config)
 
     def check_config(self) -> None:
-        """Refuse settings that are not those the run was made with."""
+        """Refuse settings that have changed since the run started."""
         checksum = self._surroundings().get("config_sha256")
         if checksum is not None and digest([read_bytes(self.config)]) not in checksum:
             raise RunError(
-                f"{self.config}: not as it was when the run began; put it back as it was, or copy "
-                "it to another place, change it there and run it in a new folder"
+                f"{self.config}: changed since the run started; restore it, or copy "
+                "it elsewhere, change it there and run it in a new folder"
             )
 
     def _surroundings(self) -> dict[str, Any]:
         return read_checked_json(self.environment) if self.environment.exists() else {}
 
     def check_data(self, fingerprint: str) -> None:
-        """Refuse a folder whose run has seen other data; one of an older version does not tell."""
+        """Refuse a folder whose run used other data; older versions did not record it."""
         before = self.data_seen()
         if before is not None and before != fingerprint:
             raise RunError(
@@ -137,11 +137,11 @@ class RunFolder:
             )
 
     def data_seen(self) -> str | None:
-        """Return the fingerprint of the data its run was made with."""
+        """Return the fingerprint of the data the run uses."""
         return self._surroundings().get("data")
 
     def check_arithmetic(self) -> None:
-        """Refuse to go on in another arithmetic; a folder of an older version does not tell its."""
+        """Refuse to continue in another arithmetic; older versions did not record it."""
         if not (self.config.exists() and self.environment.exists()):
             return
         before = read_checked_json(self.environment).get("arithmetic")
@@ -150,16 +150,16 @@ class RunFolder:
             raise RunError(f"{self.path}: {problem}")
 
     def same_places(self, config: Config) -> bool:
-        """Tell whether the data is looked for where the run in this folder found it."""
+        """Return whether the config has the same paths of data as the run in this folder."""
         before = self.read_config()
         return all(getattr(before, name) == getattr(config, name) for name in PLACES)
 
     def finished(self, config: Config) -> bool:
-        """Tell whether the run has ended, and would have under this config."""
+        """Return whether the run has ended and would have ended under this config."""
         return self.config.exists() and self.result.exists() and not self.cut_short(config)
 
     def cut_short(self, config: Config) -> bool:
-        """Tell whether it ended at a cap of rounds or cycles that this config raises."""
+        """Return whether it ended at a limit of rounds or cycles that this config raises."""
         if not (self.config.exists() and self.result.exists()):
             return False
         ended = self.read_result()
@@ -168,7 +168,7 @@ class RunFolder:
 
     @property
     def ended(self) -> bool:
-        """Whether the result is that of the config: a run that goes on keeps its earlier one."""
+        """Whether the result belongs to the config: a continued run keeps its earlier result."""
         if not self.config.exists():
             return self.result.exists()
         return self.finished(self.read_config())
@@ -180,24 +180,25 @@ class RunFolder:
         return bool(differences(before, raised)) and not differences(raised, config)
 
     def claim(self, config: Config, data: str | None = None) -> None:
-        """Make the folder this config's, on data of a fingerprint, once ``config.toml`` is there.
+        """Claim the folder for this config and data; it is claimed once ``config.toml`` exists.
 
-        Where more rounds are allowed than before, the run is not finished any more; its model and
-        result stay until others take their place. Branches of a second stage that came after a
-        first stage which the cap cut short begin again.
+        If the config allows more rounds than before, the run counts as unfinished; its model and
+        result stay until new ones replace them. If the first stage had ended at its limit, the
+        branches of the second stage start again.
         """
         if self.config.exists():
-            if not self.environment.exists():  # it was there before the config
+            if not self.environment.exists():  # it is written before the config
                 raise RunError(
-                    f"{self.environment}: missing, so that nobody can tell which data the run has "
-                    f"seen; {AGAIN}"
+                    f"{self.environment}: missing, so the data of the run cannot be checked; "
+                    f"{AGAIN}"
                 )
             self.check_arithmetic()
             if self._asks_for_more(config):
                 if self.result.exists() and not self.state.exists():
                     raise RunError(
-                        f"{self.path}: the run ended at a cap, and there is no {self.state.name} "
-                        "to go on from; take the rounds and cycles it had, or a new folder"
+                        f"{self.path}: the run ended at its limit of rounds or cycles and has no "
+                        f"{self.state.name} to continue from; keep the old limits, or choose a new "
+                        "folder"
                     )
                 if self._first_stage_goes_on(config):
                     write_text(self.again, "")
@@ -251,7 +252,7 @@ class RunFolder:
         return digest(self._raw_lines()[:count])
 
     def check_lines(self, count: int, checksum: str | None) -> None:
-        """Refuse metrics that lack one of the first lines, or where one is not as it was."""
+        """Refuse metrics whose first lines are missing or changed."""
         if len(self._raw_lines()) < count:
             raise RunError(f"{self.metrics}: some of its {count} rounds are missing; {AGAIN}")
         if checksum is not None and self.metrics_digest(count) != checksum:
@@ -262,7 +263,7 @@ class RunFolder:
         return [line + b"\n" for line in raw.split(b"\n")[:-1]]
 
     def read_result(self) -> dict[str, Any]:
-        """Read how the run ended."""
+        """Read the result of the run."""
         return self._read_result()[0]
 
     def _read_result(self) -> tuple[dict[str, Any], tuple[int, str | None]]:
@@ -277,12 +278,12 @@ class RunFolder:
         return values, (rounds["lines"], rounds["sha256"])
 
     def write_result(self, values: dict[str, Any], lines: int) -> None:
-        """Write how the run ended, with the checksum of the lines of metrics that led there."""
+        """Write the result of the run, with the checksum of its lines of metrics."""
         rounds = {"lines": lines, "sha256": self.metrics_digest(lines)}
         write_checked_json(self.result, {**values, "metrics": rounds})
 
     def keep_lines(self, count: int) -> None:
-        """Drop what a killed run had written of a round that its state does not hold."""
+        """Drop lines of rounds that the saved state does not include (the run was killed)."""
         if self.metrics.exists() and read_bytes(self.metrics) != b"".join(
             kept := self._raw_lines()[:count]
         ):
@@ -295,7 +296,7 @@ class RunFolder:
 
 @contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
-    """Hold a lock file, or say at once that another process does."""
+    """Hold a lock file; raise an error at once if another process holds it."""
     try:
         descriptor = open_own(lock, os.O_RDWR)
     except FileNotFoundError:  # the folder went away in between
@@ -340,6 +341,6 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": platform.machine(),
         "arithmetic": arithmetic.in_use(),
-        "instructions": torch.backends.cpu.get_cpu_capability(),  # they decide the last bits
+        "instructions": torch.backends.cpu.get_cpu_capability(),  # they affect the last bits
         "cores": os.cpu_count(),
     }

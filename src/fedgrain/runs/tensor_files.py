@@ -1,4 +1,4 @@
-"""Safetensors files with text beside the tensors and a checksum over all of it."""
+"""Safetensors files with metadata and a checksum over everything."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
 
 
 def read_tensors(path: Path, advice: str = AGAIN) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read tensors and what is said about them, and check both."""
+    """Read tensors and their metadata, and check both."""
     import safetensors
     from safetensors.torch import load
 
@@ -49,9 +49,9 @@ def read_tensors(path: Path, advice: str = AGAIN) -> tuple[dict[str, Tensor], di
 
 
 def about_of(path: Path, raw: bytes, advice: str = AGAIN) -> dict[str, Any]:
-    """Check the content of a file and return what is said about its tensors.
+    """Check the content of a file and return its metadata.
 
-    A file of an older version says its format beside what it is about, and has no checksum.
+    A file of an older version has its format next to the metadata, and no checksum.
     """
     size = int.from_bytes(raw[:8], "little")
     try:

@@ -1,8 +1,8 @@
-"""Per-round metrics and the config where people already look: TensorBoard, MLflow, W&B.
+"""Log the config and the metrics of every round to TensorBoard, MLflow or W&B.
 
-Each is a callback, so a run does not know of it. Nothing is imported until a tracker is asked for.
-A run that is resumed goes on in the same log; the rounds it had before it was tracked, or that it
-took over from another run, are logged first.
+Each is a callback, so a run does not depend on it. Nothing is imported until a tracker is used.
+A resumed run continues in the same log; rounds from before it was tracked, or taken over from
+another run, are logged first.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Tracking:
     group: str = "fedgrain"
 
     def prepare(self) -> None:
-        """Refuse a tracker that is not there before anything runs; make MLflow's experiment.
+        """Refuse a missing tracker before anything runs; create MLflow's experiment.
 
-        Processes of a study that all made it at once would get in each other's way.
+        The processes of a study would conflict if each created it.
         """
         if self.tracker not in TRACKERS:
             raise ReportError(
@@ -51,7 +51,7 @@ class Tracking:
             _mlflow_experiment(self.group)
 
     def callback(self, config: Config, folder: str | Path) -> Callback:
-        """Return what logs one run."""
+        """Return the callback that logs one run."""
         kinds = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WeightsAndBiases}
         return kinds[self.tracker](config.complete(), RunFolder(folder), self.group)
 
@@ -64,7 +64,7 @@ def round_metrics(line: Mapping[str, Any]) -> dict[str, float]:
     {'fedavg/validation_hf': 0.5, 'fedavg/clients': 2.0, 'fedavg/faults': 0.0, \
 'fedavg/seconds': 1.0, 'fedavg/loss': 2.0}
     """
-    score = line["validation_hf"]  # None if there is nothing to judge by
+    score = line["validation_hf"]  # None without validation images
     numbers = {
         **({} if score is None else {"validation_hf": float(score)}),
         "clients": float(len(line["clients"])),
@@ -84,7 +84,7 @@ def result_metrics(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Tracker(Callback):
-    """What the trackers share: they open their log at the first round that is tracked."""
+    """Base class of the trackers: the log opens at the first tracked round."""
 
     def __init__(self, config: Config, place: RunFolder, group: str) -> None:
         self.config, self.place, self.group = config, place, group
@@ -111,7 +111,7 @@ class Tracker(Callback):
                 self.log(round_metrics(line), line["round"])
 
     def on_round_start(self, stage: str, number: int) -> None:
-        """Open the log before the first round: what is in ``metrics.jsonl`` then is past."""
+        """Open the log before the first round and log the earlier rounds of ``metrics.jsonl``."""
         self._start()
 
     def on_round_end(self, line: dict[str, Any]) -> None:
@@ -158,7 +158,7 @@ class MLflow(Tracker):
     """
 
     def open(self) -> bool:
-        """Go on with MLflow's run, or make one with the config as its parameters."""
+        """Continue MLflow's run, or create one with the config as its parameters."""
         self.client, experiment = _mlflow_experiment(self.group)
         remembered = self.place.path / "mlflow-run.txt"
         if remembered.exists():
@@ -184,7 +184,7 @@ class MLflow(Tracker):
         self.client.log_batch(self.run_id, metrics=found)
 
     def close(self) -> None:
-        """Say that the run is finished."""
+        """Mark the run as finished."""
         self.client.set_terminated(self.run_id, "FINISHED")
 
 
@@ -200,8 +200,7 @@ def _mlflow_experiment(name: str) -> tuple[Any, str]:
         return client, found.experiment_id if found else client.create_experiment(name)
     except MlflowException as error:
         raise ReportError(
-            f"MLflow does not answer: {str(error).splitlines()[0]}; MLFLOW_TRACKING_URI says where "
-            "it is looked for"
+            f"MLflow does not answer: {str(error).splitlines()[0]}; check MLFLOW_TRACKING_URI"
         ) from error
 
 
@@ -209,7 +208,7 @@ class WeightsAndBiases(Tracker):
     """Logs as ``wandb`` is set up (WANDB_MODE=offline keeps all here), a project per study."""
 
     def open(self) -> bool:
-        """Open the log under an id that a resumed run has again."""
+        """Open the log under an id that a resumed run uses again."""
         import wandb
 
         remembered = self.place.path / "wandb-run.txt"
@@ -226,13 +225,13 @@ class WeightsAndBiases(Tracker):
         except wandb.Error as error:
             raise ReportError(
                 f"wandb does not start: {error}; log in with: wandb login, or set "
-                "WANDB_MODE=offline, which keeps all here"
+                "WANDB_MODE=offline, which keeps everything local"
             ) from error
         write_text(remembered, f"{self.run.id}\n")
         return new
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
-        """Log numbers of one round; stages count from 1 each, so the step is a number beside."""
+        """Log numbers of one round; each stage counts from 1, so the step is logged separately."""
         self.run.log({**metrics, "round": step})
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from fedgrain.scoring.rules import node_log_probs, predict
 from fedgrain.taxonomy import Taxonomy, from_json, to_json
 
 FORMAT = "fedgrain-model-1"
-MOST_PIXELS = 4096  # of a side of an image, as where they are decoded
+MOST_PIXELS = 4096  # of a side of an image, the same limit as in decoding
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """What a run learned, ready to predict."""
+    """The model of a run, ready to predict."""
 
     taxonomy: Taxonomy  # H
     full_taxonomy: Taxonomy
@@ -80,7 +80,7 @@ class TrainedModel:
             yield self._block_log_probs(self.batch(images[block]))
 
     def blocks(self, chosen: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Deal the numbers of images out into blocks; one at least."""
+        """Divide image numbers into blocks; at least one block."""
         size = samples_at_once(len(self.taxonomy))
         for start in range(0, max(1, len(chosen)), size):
             yield chosen[start : start + size]
@@ -127,7 +127,7 @@ class TrainedModel:
     # files
 
     def save(self, folder: RunFolder, state: dict[str, Tensor]) -> None:
-        """Write what :func:`load` needs."""
+        """Write the files that :func:`load` reads."""
         content: dict[str, Any] = {
             "format": FORMAT,
             "net": self.net_name,
@@ -145,10 +145,10 @@ class TrainedModel:
 
 
 def load(path: str | Path, *, trust_code: Trust = False) -> TrainedModel:
-    """Load the model of a finished run; the folder may have come from another machine.
+    """Load the model of a finished run; the folder may come from another machine.
 
-    A net or head of its own is code, ``module:callable``, which is imported and run: it is refused
-    unless ``trust_code`` is set, or holds its name.
+    A net or head named ``module:callable`` is code that is imported and run. It is refused unless
+    ``trust_code`` is true or contains its name.
     """
     folder = RunFolder(path)
     if not folder.model.exists():
@@ -195,7 +195,7 @@ def _normalisation(mean: Any, deviation: Any, channels: int) -> Normalisation:
 def model_net(
     name: str, head: Head, image_shape: tuple[int, int, int], state: State, *, branches: bool
 ) -> nn.Module:
-    """Build a net, or one per branch, and put the weights in."""
+    """Build a net, or one per branch, and load the weights."""
     generator = torch.Generator().manual_seed(0)  # the weights are replaced at once
     net = build_net(name, head.num_outputs, generator=generator, image_shape=image_shape)
     net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

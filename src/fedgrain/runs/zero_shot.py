@@ -21,7 +21,7 @@ HIDDEN = "hidden"  # the split of unseen images that are not for testing
 
 
 def seen_leaves(full_taxonomy: Taxonomy, seed: int) -> NDArray[np.bool_]:
-    """Return a mask over the nodes of H_full: the half of its leaves that is seen (of 5, 3)."""
+    """Return a mask over the nodes of H_full: the seen half of its leaves (3 of 5)."""
     leaves = full_taxonomy.leaves
     order = numpy_generator(seed, "zero-shot classes").permutation(len(leaves))
     seen = np.zeros(len(full_taxonomy), dtype=np.bool_)
