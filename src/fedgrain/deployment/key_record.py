@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from fedgrain.deployment.certificates import flower_bytes
 from fedgrain.errors import DeploymentError
 from fedgrain.files import read_text, write_text
+from fedgrain.parsing import parse_json
 from fedgrain.text import one_line
 
 FILE = "federation.json"
@@ -71,7 +72,7 @@ class Record:
     def read(cls, path: Path) -> Record:
         """Read a record; it is checked as what the operator types."""
         try:
-            values = json.loads(read_text(path))
+            values = parse_json(read_text(path), path, DeploymentError, "bring it back from a copy")
             sites = values.pop("sites")
             members = {
                 name: Member(str(site["key"]), tuple(_serial(n) for n in site["serials"]))
@@ -85,6 +86,8 @@ class Record:
             raise DeploymentError(
                 f"{path}: there is no such file; give a folder of fedgrain flower init"
             ) from error
+        except DeploymentError:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DeploymentError(
                 f"{path}: not the record of a federation ({type(error).__name__}: {error}); bring "

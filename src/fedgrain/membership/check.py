@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import datetime
-import os
-import signal
 import socket
 import ssl
 import stat
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from cryptography.x509.oid import NameOID
+from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedgrain import catalogue
 from fedgrain.data.manifest import read_manifest
@@ -35,6 +36,7 @@ from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.membership.join import Papers
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.runs.prepare import Prepared
+from fedgrain.text import one_line
 
 LEAVES = (
     "the weights of the model after each local training, and their mean loss",
@@ -245,55 +247,31 @@ def _identity(papers: Papers, site: str) -> Finding:
 
 
 def _registration(address: str, papers: Papers) -> Finding:
-    """Join for a moment with the real program: only the server knows whom it lets in."""
-    command = [
-        sys.executable, "-c", "import sys, fedgrain.cli; sys.exit(fedgrain.cli.main())",
-        "flower", "join", "--server", address, "--key", str(papers.key),
-        "--certificate", str(papers.authority), "--site-certificate", str(papers.own),
-        "--trusted", str(papers.trusted), "--port", str(_free_port()), "--max-retries", "1",
-    ]  # fmt: skip
-    with tempfile.TemporaryDirectory() as place:
-        log = Path(place) / "log"
-        with log.open("wb") as file:
-            joined = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )  # fmt: skip
+    """Activate the site for a moment: only the server knows whom it lets in."""
+    key: Any = load_ssh_private_key(papers.key.read_bytes(), password=None)
+    public = key.public_key()
+    version = RuntimeVersionHttpInterceptor(component_name="SuperNode")
+    client = FleetHttpClient(
+        f"https://{address}",
+        interceptors=[version, NodeAuthHttpInterceptor(key, public)],
+        verify=papers.context(),
+        timeout=ANSWER_SECONDS,
+    )
+    asked = ActivateNodeRequest(
+        public_key=public_key_to_bytes(public), heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL
+    )
+    with client:
         try:
-            end = time.monotonic() + ANSWER_SECONDS
-            while time.monotonic() < end and joined.poll() is None:
-                if "SuperNode ID" in log.read_text(errors="replace"):
-                    return Finding("registration", True, "the server knows this key")
-                time.sleep(0.2)
-            said = log.read_text(errors="replace")
-        finally:
-            _end(joined)
-    if "2004" in said or "401" in said or "400 Bad Request" in said:
-        text = (
-            "the server refuses this key: ask the operator for `fedgrain flower add` with your "
-            "public one, and `fedgrain flower apply`; if that is done, this site is running "
-            "already, or was killed a minute ago"
-        )
-        return Finding("registration", False, text)
-    last = said.strip().splitlines()[-1:] or ["it said nothing"]
-    text = f"joining failed ({last[0].strip()}); see docs/deploy.md"
-    return Finding("registration", False, text)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the program and what it started: it may leave properly first."""
-    for how, seconds in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
-        try:
-            os.killpg(process.pid, how)
-        except ProcessLookupError:
-            return
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            continue
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+            node = client.ActivateNode(asked)
+            client.DeactivateNode(DeactivateNodeRequest(node_id=node.node_id))
+        except httpx.HTTPStatusError as error:
+            text = (
+                f"the server refuses this key (HTTP {error.response.status_code}): ask the "
+                "operator for `fedgrain flower add` with your public key, and `fedgrain flower "
+                "apply`; if that is done, this site is already running, or was killed a minute ago"
+            )
+            return Finding("registration", False, text)
+        except (httpx.HTTPError, RuntimeError, OSError) as error:
+            text = f"joining failed ({one_line(str(error), 200)}); see docs/deploy.md"
+            return Finding("registration", False, text)
+    return Finding("registration", True, "the server knows this key")

@@ -24,6 +24,7 @@ from flwr.supercore.primitives.asymmetric_ed25519 import (
 from fedgrain.deployment.certificates import write_file
 from fedgrain.errors import DeploymentError
 from fedgrain.files import read_text, write_text
+from fedgrain.parsing import parse_json
 
 APP_SPEC = "@fedgrain/fedgrain-app==1.0.0"  # with a version: the SuperLink then asks every time
 FAB, SIGNATURE = "app.fab", "app.sig.json"
@@ -69,7 +70,9 @@ def trusted(key: Path) -> str:
 
 def hub_answer(folder: Path, port: int) -> str:
     """Return what the hub answers when the SuperLink asks for the app."""
-    signature: dict[str, Any] = json.loads(read_text(folder / SIGNATURE))
+    path = folder / SIGNATURE
+    advice = "sign the app again: fedgrain flower sign"
+    signature: dict[str, Any] = parse_json(read_text(path), path, DeploymentError, advice)
     return json.dumps(
         {"fab_url": f"https://127.0.0.1:{port}/{FAB}", "verifications": [signature], "note": None}
     )
