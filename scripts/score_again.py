@@ -30,9 +30,9 @@ from fedgrain.scoring.rules import predict
 from fedgrain.taxonomy import Taxonomy
 
 
-def scored(folder: Path, data: LabelledImages) -> dict[str, dict[str, float]]:
+def scored(folder: Path, data: LabelledImages, trust: bool = False) -> dict[str, dict[str, float]]:
     """Return the mean scores of one run's model by each rule, and by other counts of depth."""
-    model, chosen = load(folder), data.split_indices("test")
+    model, chosen = load(folder, trust_code=trust), data.split_indices("test")
     tree, full = model.taxonomy, model.full_taxonomy
     log_probs = model.node_log_probs(data.images[chosen]).double().numpy()
     truth = numbers_in(full, data.taxonomy)[data.labels[chosen]]
@@ -71,6 +71,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("study", type=Path, help="the study's folder, with weights")
     parser.add_argument("target", type=Path, help="its published copy")
+    parser.add_argument("--trust-code", action="store_true", help="run code that the runs name")
     args = parser.parse_args()
     path = args.target / "rescored.json"
     known = read_checked_json(path) if path.exists() else {}
@@ -89,7 +90,7 @@ def main() -> int:
                 continue
             if config.dataset not in data:
                 data[config.dataset] = load_images(config)
-            known[name] = scored(folder, data[config.dataset])
+            known[name] = scored(folder, data[config.dataset], args.trust_code)
             text = json.dumps(dict(sorted(known.items())), indent=2, ensure_ascii=False)
             write_text(path, f"{text}\n")
     return 0
