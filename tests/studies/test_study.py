@@ -240,7 +240,7 @@ def test_settings_of_a_method_hold_for_every_supervision_and_share_the_first_sta
     ("text", "words"),
     [
         ("methods = []", "methods is empty"),
-        ("seeds = [1, 1]", "seeds names a value twice"),
+        ("seeds = [1, 1]", "seeds has a value twice"),
         ("seeds = 47", "seeds is 47, but must be a list of whole numbers"),
         ("alphas = ['much']", "must be a list of numbers"),
         ("method = ['oracle']", "'method' is not a part of a study; did you mean methods"),
@@ -259,7 +259,7 @@ def test_settings_of_a_method_hold_for_every_supervision_and_share_the_first_sta
             "method_settings.flat-softmax is 1, but must be a t",
         ),
         ("alphas = [0.95]", "alpha is 0.95"),
-        ("zero_shot = true", "zero-shot is without skew"),
+        ("zero_shot = true", "zero-shot needs alpha 0"),
         ("seeds = [", "not TOML"),
         ("search = true\ncandidates = [-1]", "lr is -1.0, but must lie"),
         ('methods = ["fedbdft/paper"]\nsearch = true\nbranch_candidates = [nan]', "branch_lr is n"),
@@ -494,7 +494,7 @@ def test_the_search_takes_the_best_mean_validation_hf(tmp_path):
     assert worked_off(study, tmp_path / "s")[1] == []  # nothing is searched twice
     assert json.loads((tmp_path / "s" / "search.json").read_text()) == found
     longer = replace(study, settings={**study.settings, "rounds": 9})
-    with pytest.raises(StudyError, match=r"rounds \(2 and 9, which the search had as well"):
+    with pytest.raises(StudyError, match=r"rounds \(2 and 9, which was used in the search"):
         worked_off(longer, tmp_path / "s")
 
 
@@ -534,7 +534,7 @@ def test_the_job_of_a_killed_process_is_done_by_another(tmp_path):
         jobs = [workers.submit(killed_once, str(tmp_path / "died"), n) for n in range(4)]
         assert [job.result() for job in jobs] == [0, 1, 2, 3]
         last = workers.submit(killed_once, str(tmp_path / "no folder" / "died"), 5)
-        with pytest.raises(StudyError, match="its process was killed at each of 3 attempts"):
+        with pytest.raises(StudyError, match="its process was killed in each of 3 attempts"):
             last.result()
 
 

@@ -1,4 +1,4 @@
-"""``fedgrain flower apply``: a running SuperLink and gate follow the record."""
+"""``fedgrain flower apply``: update a running SuperLink and gate from the record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fedgrain.membership.gate import STATE
 
 @dataclass
 class Applied:
-    """What was changed at the server."""
+    """What changed at the server."""
 
     registered: list[str] = field(default_factory=list)
     unregistered: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""``fedgrain flower check``: is a site ready to join? Each finding says how to put it right."""
+"""``fedgrain flower check``: is a site ready to join? Each problem comes with its fix."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from fedgrain.text import one_line
 LEAVES = (
     "the weights of the model after each local training, and their mean loss",
     "how many samples enter the loss, in all and per branch of the taxonomy{rounded}: "
-    "this tells the server the histogram of your labels",
+    "this shows the server the histogram of your labels",
     "validation scores of each round, and over how many samples they are",
     "the name of the site, and of the type of an error if one happens",
 )
@@ -57,11 +57,11 @@ CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     subject: str
     good: bool
-    text: str  # what was found; if it is bad, with what to do
+    text: str  # what was found and, if it is bad, what to do
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def check_site(
     allow_links: bool = False,
     trust_code: Trust = False,
 ) -> tuple[list[Finding], dict[str, Any]]:
-    """Check a site's labels and images against the app; also return what was counted."""
+    """Check a site's labels and images against the app; also return the counts."""
     package = app_folder / PACKAGE
     if not package.is_dir():
         raise DeploymentError(f"{app_folder}: no app of fedgrain flower init; give its folder app")
@@ -144,7 +144,7 @@ def _of_data(prepared: Prepared) -> Iterator[Finding]:
         yield Finding("images", True, f"all {len(prepared.data)} can be read")
     own = prepared.federation.clients[0].validation
     if own is None or not len(own):
-        text = "none is left to validate on; add images, or rows with the split validation"
+        text = "there are no validation images; add images, or rows with the split validation"
         yield Finding("validation", False, text)
     else:
         yield Finding("validation", True, f"{len(own)} images")
@@ -160,7 +160,7 @@ def leaving(rounding: int, privacy: Privacy | None = None) -> list[str]:
 
 
 def check_server(server: Server, site: str) -> Iterator[Finding]:
-    """Check connection, certificate and key, as far as one leads to the next."""
+    """Check connection, certificate and key, in this order, until one fails."""
     host, _, port = server.address.rpartition(":")
     if not host or not port.isdigit():
         text = f"{server.address!r} is not HOST:PORT; write for example 10.0.0.5:8000"
@@ -225,7 +225,7 @@ def _key(path: Path) -> Finding:
 
 
 def _identity(papers: Papers, site: str) -> Finding:
-    """Look whether the site's certificate is of its name, its key and the federation's CA."""
+    """Check that the site's certificate matches its name, its key and the federation's CA."""
     try:
         papers.check()
         papers.context()
@@ -241,7 +241,7 @@ def _identity(papers: Papers, site: str) -> Finding:
         return Finding("identity", False, text)
     until = own.not_valid_after_utc
     if until < datetime.datetime.now(datetime.UTC):
-        text = f"{papers.own} ended on {until:%Y-%m-%d}; ask for: fedgrain flower renew"
+        text = f"{papers.own} expired on {until:%Y-%m-%d}; ask for: fedgrain flower renew"
         return Finding("identity", False, text)
     return Finding("identity", True, f"the key belongs to {site}, until {until:%Y-%m-%d}")
 

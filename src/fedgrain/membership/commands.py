@@ -23,11 +23,11 @@ class Typed:
     folder: Path  # absolute
     record: Record
     real: bool = True  # the sites have images of their own
-    private: bool = False  # they noise what they send
+    private: bool = False  # they add noise to what they send
 
     @property
     def server_environment(self) -> Mapping[str, str]:
-        """What the SuperLink needs to know: the gate is the hub its app comes from."""
+        """The SuperLink's environment: its app comes from the gate, which acts as the hub."""
         return {
             "FLWR_SUPERGRID_API_URL": f"https://127.0.0.1:{self.record.hub_port}",
             "REQUESTS_CA_BUNDLE": str(self.folder / "certificates" / "ca.crt"),
@@ -55,11 +55,11 @@ class Typed:
         return ["nginx", "-e", "stderr", "-p", str(self.folder), "-c", GATE]
 
     def apply(self) -> list[str]:
-        """Return the command that makes the running server follow the record."""
+        """Return the command that updates the running server from the record."""
         return ["fedgrain", "flower", "apply", str(self.folder)]
 
     def run(self) -> list[str]:
-        """Return the command that starts the rounds, or goes on with them."""
+        """Return the command that starts or resumes the rounds."""
         return ["flwr", "run", APP_SPEC, SUPERLINK, "--stream"]
 
     def settings(self, site: str) -> str:
@@ -93,21 +93,21 @@ class Typed:
             "Ubuntu: `apt install nginx-light`; it need not run as a service). Flower reports "
             "usage and asks for updates unless the first line of each block below is typed.",
             "## The server",
-            "Everything runs as an ordinary user, best one that nobody else on the machine is: "
-            "whoever has an account there can reach the SuperLink on loopback. Only port "
-            f"{self.record.port} is to be let through a firewall.",
+            "Everything runs as an ordinary user, if possible on a machine without other users: "
+            "everyone with an account there can reach the SuperLink on loopback. Open only port "
+            f"{self.record.port} in the firewall.",
             _block(QUIET, home, shlex.join(self.server())),
-            "In a second terminal, the gate, which lets sites through to it and nobody else:",
+            "In a second terminal, start the gate, which lets only the sites through:",
             _block(shlex.join(self.gate())),
-            "Give each site its folder in `sites` over a safe way, and the folder `app` to look "
-            "at; then delete private keys in `sites`. A site that has no key there makes one with "
+            "Send each site its folder in `sites` over a secure channel, and the folder `app` for "
+            "review; then delete private keys in `sites`. A site without a key makes one with "
             "`ssh-keygen -t ecdsa -b 384 -f NAME -N ''` and sends NAME.pub: "
             f"`fedgrain flower add {shlex.quote(str(self.folder))} NAME NAME.pub`. Keep the folder "
             "`operator` off the server if you can: only `add`, `renew` and `sign` need it.",
             "In a third terminal, let the sites in (again after every add, remove and renew):",
             _block(QUIET, home, shlex.join(self.apply())),
-            "When the sites below are started, begin the rounds. The same command goes on after "
-            "an interruption, from the last whole round:",
+            "When the sites below are started, start the rounds. After an interruption, the same "
+            "command resumes from the last complete round:",
             _block(shlex.join(self.run())),
         ]
         for site in self.record.members:

@@ -1,7 +1,7 @@
-"""The gate: nginx before the SuperLink, the only thing that anyone outside can reach.
+"""The gate: nginx in front of the SuperLink, the only part reachable from outside.
 
-It asks for the certificate of a registered site, lets it through with its own key alone, and only
-to what a SuperNode calls: nothing of the Control and the Runtime API, which know no passwords.
+It requires the certificate of a registered site, accepts only that site's own key, and forwards
+only the calls of a SuperNode: never the Control and the Runtime API, which have no passwords.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CALLS = (
 BODY = "16m"  # Flower cuts arrays into pieces of 5 MiB
 
 CONFIG = """\
-# Made by fedgrain flower; do not edit: add, remove and renew write it anew.
+# Made by fedgrain flower; do not edit: add, remove and renew overwrite it.
 # Start it as an ordinary user: nginx -e stderr -p THIS_FOLDER -c nginx.conf
 daemon off;
 {user}worker_processes 1;
@@ -148,7 +148,7 @@ def _keys(members: Mapping[str, Member]) -> str:
 
 
 def _listens(record: Record) -> list[str]:
-    """Return where the gate listens: on this machine alone if sites reach it there."""
+    """Return where the gate listens: only on loopback if the sites are on this machine."""
     if record.host == "localhost":
         return [f"127.0.0.1:{record.port}"]
     try:

@@ -1,6 +1,6 @@
-"""``fedgrain flower init``: the folder from which a federation is started.
+"""``fedgrain flower init``: write the folder from which a federation is started.
 
-``app`` is what Flower packs and sends to everyone, so secrets lie beside it, not in it.
+Flower packs ``app`` and sends it to everyone, so secrets are kept outside it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from fedgrain.membership.signing import sign_app
 from fedgrain.runs.config import Config
 from fedgrain.taxonomy import read_csv
 
-TIME_LIMIT = 600.0  # seconds a site has for an answer, where the config sets none
+TIME_LIMIT = 600.0  # seconds a site has to answer, unless the config sets it
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """What ``init`` is asked for."""
+    """The arguments of ``init``."""
 
     folder: Path
     sites: Sequence[str]
@@ -63,16 +63,16 @@ class Deployment:
 
     @property
     def record(self) -> Record:
-        """Where the federation is reached; no site has a key yet."""
+        """The record of the new federation; no site has a key yet."""
         link, hub = self.link_port or self.port + 1, self.hub_port or self.port + 2
         return Record(self.host, self.port, link, hub, dict.fromkeys(self.sites, Member()))
 
 
 def deployed_config(config: Config, sites: int) -> Config:
-    """Return the config of a deployment: complete, and for real sites with their own images.
+    """Return the complete config of a deployment, adapted to sites with their own images.
 
-    A server without images leaves validation to the sites; knowledge is the sites' own matter. A
-    site that hangs must not hold up the others for ever.
+    A server without images leaves validation to the sites, and the sites decide what they know. A
+    site that hangs must not block the others forever.
     """
     limit = config.client_time_limit or TIME_LIMIT
     changes: dict[str, object] = {"clients": sites, "client_time_limit": limit}
@@ -98,7 +98,7 @@ def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) 
     tree = read_csv(taxonomy) if taxonomy is not None else None
     app = App(deployed_config(config, len(wanted.sites)), tree)
     aside = wanted.folder.with_name(f".{wanted.folder.name}.{os.getpid()}.part")
-    average_by(wanted.strategy, app.config, frozenset())  # refused before anything is written
+    average_by(wanted.strategy, app.config, frozenset())  # refuse it before anything is written
     operation = Operation(
         wanted.sites,
         wanted.folder / "run",

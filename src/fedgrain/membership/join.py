@@ -1,9 +1,9 @@
 """``fedgrain flower join``: Flower's SuperNode, with the site's certificate for the gate.
 
 ``flower-supernode`` 1.41 has no option for a client certificate, so this starts the same program
-with one thing changed: its connection to the Fleet API shows the certificate. Everything a site
-should insist on is set: the server's authority, apps signed by the operator alone, nothing
-installed at an app's wish, and no port but on loopback.
+with one change: its connection to the Fleet API presents the certificate. All safety settings are
+on: the server's authority is checked, only apps signed by the operator run, apps cannot install
+anything, and the only open port is on loopback.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ QUIET = {
 
 @dataclass(frozen=True)
 class Papers:
-    """What a site has to show, and what it checks the server by."""
+    """A site's key and certificates, and what it trusts."""
 
     key: Path
     own: Path  # the site's certificate
@@ -57,16 +57,16 @@ class Papers:
         )
 
     def check(self) -> None:
-        """Refuse to start without one of them."""
+        """Raise an error if one of them is missing."""
         for path in (self.key, self.own, self.authority, self.trusted):
             if not path.is_file():
                 raise DeploymentError(f"{path}: there is no such file; ask the operator for it")
         if not self.trusted.read_text(errors="replace").strip():
-            # Flower takes an empty list for none at all, and runs everything
+            # Flower treats an empty list as no restriction, and runs everything
             raise DeploymentError(f"{self.trusted}: names no key; ask the operator for it")
 
     def context(self) -> ssl.SSLContext:
-        """Return how to speak TLS: trust this authority alone, show this certificate."""
+        """Return the TLS context: trust only this authority, present this certificate."""
         try:
             key = serialization.load_ssh_private_key(self.key.read_bytes(), None)
             pem = key.private_bytes(

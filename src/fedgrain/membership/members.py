@@ -1,6 +1,6 @@
-"""``fedgrain flower add``, ``remove``, ``renew`` and ``sign``: who takes part, and by which key.
+"""``fedgrain flower add``, ``remove``, ``renew`` and ``sign``: the sites and their keys.
 
-They change files; ``fedgrain flower apply`` makes a running server follow.
+They change files; ``fedgrain flower apply`` updates a running server.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ KEPT = 2  # certificates of one key that open the gate: the newest, and the one 
 
 
 def signing_key(folder: Path) -> Path:
-    """Return where the operator's key is that signs the app."""
+    """Return the path of the operator's key, which signs the app."""
     return folder / "operator" / "signing"
 
 
 def found(folder: Path, record: Record, *, keys: bool) -> Record:
-    """Write all secrets of a new federation, and each site's folder if keys are made for it."""
+    """Write all secrets of a new federation and, with ``keys``, each site's folder."""
     write_authority(make_authority(), folder / "certificates", folder / "operator")
     write_server_certificate(folder / "certificates", record.hosts, folder / "operator")
     write_signing_key(signing_key(folder))
@@ -67,14 +67,12 @@ def publish(folder: Path, record: Record, place: Path | None = None) -> None:
 
 
 def add(folder: Path, site: str, key: Path | None, *, replace_key: bool = False) -> Record:
-    """Give a name its key, made here if none is given; a new name becomes a site of the app."""
+    """Record a site's key, or make one; a new name becomes a site of the app."""
     record = Record.read(folder / FILE)
     known = record.members.get(site)
     given = read_public_key(key)[0] if key is not None else None
     if known is not None and known.key and given != known.key and not replace_key:
-        raise DeploymentError(
-            f"{site} has a key already, and a name belongs to one; to give it another: --replace"
-        )
+        raise DeploymentError(f"{site} already has a key; to replace it, add --replace")
     record = replace(record, members={**record.members, site: known or Member()})  # checked
     read_authority(folder / "certificates", folder / "operator")
     if key is None:
@@ -88,7 +86,7 @@ def add(folder: Path, site: str, key: Path | None, *, replace_key: bool = False)
 
 
 def remove(folder: Path, site: str, *, forget: bool = False) -> Record:
-    """Take a name's key away; with ``forget`` the app no longer knows the name either."""
+    """Remove a site's key; with ``forget``, also remove its name from the app."""
     record = Record.read(folder / FILE)
     if site not in record.members:
         known = ", ".join(record.members)
@@ -109,8 +107,8 @@ def remove(folder: Path, site: str, *, forget: bool = False) -> Record:
 def renew(folder: Path, *, everything: bool = False) -> Record:
     """Sign new certificates for the server and the sites' keys.
 
-    ``everything`` makes a new authority and a new signing key as well: what was handed out before
-    is then worth nothing.
+    ``everything`` also makes a new authority and a new signing key: everything handed out before
+    becomes invalid.
     """
     record = Record.read(folder / FILE)
     certificates, operator = folder / "certificates", folder / "operator"
@@ -146,7 +144,7 @@ def _with_key(folder: Path, record: Record, site: str, key: Path) -> Record:
 
 
 def _certified(folder: Path, record: Record, site: str, member: Member) -> Record:
-    """Sign a new certificate and put all a site needs into its folder."""
+    """Sign a new certificate and write everything a site needs into its folder."""
     authority: Authority = read_authority(folder / "certificates", folder / "operator")
     place = folder / "sites" / site
     write_file(place / f"{site}.pub", f"{member.key}\n".encode())
@@ -164,8 +162,8 @@ def _set_sites(folder: Path, sites: list[str]) -> None:
     """Write and sign the app for other sites."""
     if not signing_key(folder).is_file():
         raise DeploymentError(
-            f"{signing_key(folder)}: there is no such file, but the app is signed with it; bring "
-            "it back from where you keep the operator's secrets"
+            f"{signing_key(folder)}: there is no such file, but the app is signed with it; "
+            "restore it from where you keep the operator's secrets"
         )
     app = App.read(folder / "app" / PACKAGE)
     operation = Operation.of(app_settings(folder / "app"))

@@ -1,4 +1,4 @@
-"""The app, packed and signed: sites run nothing else.
+"""The signed app: sites run nothing else.
 
 Flower's SuperNodes verify an app against the keys of ``--trusted-entities``. A signature reaches
 them only with an app that the SuperLink fetched from a hub, so the gate is one, on loopback:
@@ -36,7 +36,7 @@ def sign_app(folder: Path, key: Path) -> None:
         private = load_private_key(key)
     except FileNotFoundError as error:
         raise DeploymentError(
-            f"{key}: there is no such file, but the app is signed with it; bring it back from "
+            f"{key}: there is no such file, but the app is signed with it; restore it from "
             "where you keep the operator's secrets"
         ) from error
     except ValueError as error:
@@ -53,7 +53,7 @@ def sign_app(folder: Path, key: Path) -> None:
 
 
 def public_key(key: Path) -> str:
-    """Return the one line of a key's public half."""
+    """Return a public key as one line."""
     return " ".join(read_text(key.with_name(f"{key.name}.pub")).split()[:2])
 
 

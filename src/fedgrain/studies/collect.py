@@ -1,4 +1,4 @@
-"""What the runs of a study found: scores per data set, method, alpha and seed, and the paper's."""
+"""The results of a study: scores per data set, method, alpha and seed, and the paper's."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Results:
     study: Study
     scores: Mapping[Key, Mapping[str, Mapping[int, float]]]
     missing: int  # cells of the grid without a result
-    cut_short: int = 0  # runs that ended at a smaller cap than the study has now
+    cut_short: int = 0  # runs that ended at a lower limit than the study has now
 
     def left(self) -> list[str]:
-        """Say what of the study is still to be run; nothing where all is."""
+        """Return what is still missing of the study; empty if it is complete."""
         lines = []
         if self.missing:
             lines.append(f"{self.missing} cells of the grid have no result yet")
         if self.cut_short:
             lines.append(
-                f"{self.cut_short} runs ended at an earlier, smaller cap of rounds or cycles; "
-                "the study goes on with them when it is run again"
+                f"{self.cut_short} runs ended at an earlier, lower limit of rounds or cycles; "
+                "run the study again to continue them"
             )
         return lines
 
@@ -54,7 +54,7 @@ class Results:
         return self.scores.get((dataset, method, alpha), {}).get(metric, {})
 
     def estimate(self, dataset: str, method: str, alpha: float, metric: str) -> Estimate | None:
-        """Return mean and interval over the finished seeds; None without any."""
+        """Return mean and interval over the finished seeds; None if none is finished."""
         values = self.by_seed(dataset, method, alpha, metric)
         return estimate(list(values.values())) if values else None
 

@@ -26,10 +26,10 @@ def run_study(
     tracking: Tracking | None = None,
     only: Sequence[str] = (),
 ) -> Outcome:
-    """Run what is missing of a study; a run that fails does not stop the others.
+    """Run the missing runs of a study; a failed run does not stop the others.
 
-    ``only`` are patterns of run names: the rest of the grid is left for another time. The runs of
-    the grid are tracked where asked, those of the search are not.
+    ``only`` are patterns of run names: other runs are skipped. Tracking, if asked for, covers the
+    runs of the grid but not those of the search.
     """
     study = study.complete()
     place = StudyFolder(folder)

@@ -1,4 +1,4 @@
-"""Where the runs of a study are worked off: processes of this machine, or a Dask cluster.
+"""Where the runs of a study are executed: processes of this machine, or a Dask cluster.
 
 Both are executors of :mod:`concurrent.futures`. A job is one whole run in one thread; it leaves
 everything in the run's folder, so nothing is lost with a process.
@@ -26,7 +26,7 @@ from fedgrain.runs.run_folder import RunFolder
 if TYPE_CHECKING:
     from fedgrain.runs.tracking import Tracking
 
-ATTEMPTS = 3  # at a job whose process is killed
+ATTEMPTS = 3  # tries of a job whose process is killed
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 def run_job(
     config: Config, folder: str, base: str | None, tracking: Tracking | None = None
 ) -> dict[str, Any]:
-    """Run, or go on with, one run of a study, and return what is in its ``result.json``."""
+    """Run or resume one run of a study, and return the content of its ``result.json``."""
     from fedgrain.runs.run import run
 
     if base is not None:
@@ -46,10 +46,10 @@ def run_job(
 
 
 def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:
-    """Begin a run of two stages where the finished run of its first stage ended.
+    """Start a two-stage run where the finished run of its first stage ended.
 
-    It would run through the same rounds to the same bits: all that is random derives from the seed
-    and the round. The state is copied last: without it a run starts anew.
+    Its own first stage would give the same bits: all random numbers derive from the seed and the
+    round. The state is copied last: without it a run starts from the beginning.
     """
     with place.locked():
         place.check(config)
@@ -67,8 +67,8 @@ def start_from(base: RunFolder, place: RunFolder, config: Config) -> None:
 class Workers(Executor):
     """A number of processes that take one job at a time.
 
-    A process that is killed (by the system, out of memory) touches its own job alone, which a fresh
-    one goes on with. They end with the process that started them, however that one ends.
+    If a process is killed (for example, out of memory), only its own job is affected, and a new
+    process resumes it. All end with the process that started them, however that one ends.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -88,10 +88,10 @@ class Workers(Executor):
                 return self._once(fn, *args, **kwargs)
             except EOFError:
                 self._own.process = None
-                if self._held.closed:  # nobody waits for the job any more
+                if self._held.closed:  # the job is no longer wanted
                     break
         raise StudyError(
-            f"its process was killed at each of {ATTEMPTS} attempts, perhaps for want of memory; "
+            f"its process was killed in each of {ATTEMPTS} attempts, perhaps for lack of memory; "
             "give the same command again with fewer --jobs"
         )
 
@@ -105,7 +105,7 @@ class Workers(Executor):
         return answer
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes: after their jobs, or at once if nobody waits."""
+        """End the processes: after their jobs, or at once without ``wait``."""
         if not wait:
             self._held.close()
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
@@ -117,7 +117,7 @@ class Workers(Executor):
 
 
 class _Process:
-    """A process that calls what it is sent, over a pipe alone.
+    """A process that calls the functions it receives over a pipe.
 
     Python's own pools need semaphores in ``/dev/shm``, which some machines mount read-only.
     """
@@ -131,7 +131,7 @@ class _Process:
         theirs.close()
 
     def call(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Return or raise what a call does there; EOFError where the process has died."""
+        """Call a function in the process and return or raise its outcome; EOFError if it died."""
         try:
             self._calls.send((fn, args, kwargs))
             error, answer = self._calls.recv()
@@ -143,14 +143,14 @@ class _Process:
         return answer
 
     def end(self, wait: bool) -> None:
-        """Let the process end when its call has."""
+        """End the process after its current call."""
         if wait:
             self._calls.close()
             self._process.join()
 
 
 def _answer(calls: Connection, lifeline: Connection) -> None:
-    """Be a process of a study: call until nobody asks any more."""
+    """Run as a process of a study: answer calls until the pipe closes."""
     _follow(lifeline)
     while True:
         try:
@@ -172,7 +172,7 @@ def _answer(calls: Connection, lifeline: Connection) -> None:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C from this thread, and from the processes it starts meanwhile."""
+    """Block Ctrl-C in this thread and in the processes it starts meanwhile."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -181,7 +181,7 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def _follow(lifeline: Connection) -> None:
-    """In a worker: end at once when the other end of the pipe is gone, and leave Ctrl-C to it."""
+    """In a worker: exit when the parent is gone, and leave Ctrl-C to the parent."""
     from fedgrain.engines.allocator import keep_freed_memory
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -198,7 +198,7 @@ def _follow(lifeline: Connection) -> None:
 
 @contextmanager
 def local_workers(jobs: int) -> Iterator[Executor]:
-    """Give an executor of processes; leaving by an exception ends their jobs at once."""
+    """Provide an executor of processes; an exception ends their jobs at once."""
     workers = Workers(jobs)
     try:
         yield workers
@@ -210,7 +210,7 @@ def local_workers(jobs: int) -> Iterator[Executor]:
 
 @contextmanager
 def dask_workers(address: str) -> Iterator[Executor]:
-    """Give the executor of a Dask cluster that sees the same files."""
+    """Provide the executor of a Dask cluster that sees the same files."""
     try:
         from distributed import Client
     except ImportError:
@@ -230,5 +230,5 @@ def dask_workers(address: str) -> Iterator[Executor]:
 
 
 def absolute(folder: Path) -> str:
-    """Return a folder as a worker elsewhere finds it."""
+    """Return the absolute path of a folder, for workers with another working directory."""
     return str(folder.resolve())

@@ -7,7 +7,7 @@ from fedgrain.studies.methods import is_bound
 
 
 def sentence(results: Results) -> str:
-    """Say which method is best where the skew is largest, and what skew costs each end."""
+    """Return which method is best at the largest skew, and how much skew costs."""
     study, metric = results.study, list(results.metrics)[-1]
     dataset, high, low = study.datasets[0], max(study.alphas), min(study.alphas)
 

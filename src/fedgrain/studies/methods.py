@@ -29,7 +29,7 @@ PAPER_HEADS = (
 )
 
 
-# What the grid decides in each run's config; the rest are the study's settings.
+# Settings the grid decides in each run's config; the rest are the study's settings.
 GRID = (
     "dataset", "algorithm", "head", "supervision", "first_stage_supervision", "alpha", "seed",
     "sample_seed", "zero_shot", "pooled", "only_client",
@@ -64,17 +64,20 @@ class Method:
 
     @property
     def variant(self) -> str:
-        """What follows the first plus sign of its name: tells its runs from the plain method's."""
+        """The part of its name after the first plus sign."""
         return self.name.partition("+")[2]
 
     @property
     def searched_as(self) -> str:
-        """Whose learning rate it takes: at alpha 0 every supervision of a head is the same loss."""
+        """The head or algorithm whose learning rate it uses.
+
+        At alpha 0 every supervision of a head is the same loss.
+        """
         return rate_owner(self.algorithm, self.head)
 
     @property
     def staged(self) -> bool:
-        """Whether it begins with another algorithm and has a learning rate of its own."""
+        """Whether it starts with another algorithm and has its own learning rate."""
         return catalogue.algorithm(self.algorithm).begins_with is not None
 
     @property
@@ -84,19 +87,19 @@ class Method:
 
 
 def rate_owner(algorithm: str, head: str) -> str:
-    """Return whose learning rate a search tries: the algorithm's own, else its head's."""
+    """Return the name a learning rate is searched for: the algorithm's, else its head's."""
     return head if catalogue.algorithm(algorithm).rate == "lr" else algorithm
 
 
 def method_name(config: Config) -> str:
-    """Return how a study calls the method of a run, without its variant."""
+    """Return the name of a run's method in a study, without its variant."""
     entry = catalogue.algorithm(config.algorithm)
     head = config.head if entry.name == "fedavg" else f"{entry.name}:{config.head}"
     return f"{entry.name if entry.head else head}/{config.supervision or 'paper'}"
 
 
 def parse_method(name: str) -> Method:
-    """Return the method of a name, or say what a name looks like."""
+    """Return the method with this name."""
     plain, *variant = name.split("+")
     if variant:
         return replace(_parse_plain(plain), name=name, own=_own_settings(name, variant))
@@ -104,7 +107,7 @@ def parse_method(name: str) -> Method:
 
 
 def _own_settings(name: str, texts: list[str]) -> dict[str, Any]:
-    """Read the settings of a variant; the grid's own are not for it to change."""
+    """Read the settings of a variant; it cannot change those of the grid."""
     try:
         own = dict(setting_of(text) for text in texts)
     except ConfigError as error:
@@ -149,7 +152,7 @@ def _parse_plain(name: str) -> Method:
 
 
 def _check_supervision(name: str, head: str, supervision: str) -> None:
-    offered = tuple(catalogue.SUPERVISIONS)  # a head of the user's own is asked when it is built
+    offered = tuple(catalogue.SUPERVISIONS)  # a user's own head is checked when it is built
     if head in catalogue.HEADS:
         offered = catalogue.HEADS[head].supervisions
     elif ":" not in head:

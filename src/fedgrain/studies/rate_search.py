@@ -3,7 +3,7 @@
 At alpha 0 every label is a leaf and all supervisions of a head are the same loss, so `paper` stands
 for them all, and the bounds take the rate of their head. An algorithm of two stages takes the rate
 of its head for the first; what is searched for it is the rate of the second. A candidate at which
-training diverges for any seed is out.
+training diverges for any seed is excluded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fedgrain.studies.study_folder import Rates, StudyFolder
 def search_rates(
     study: Study, place: StudyFolder, executor: Executor, progress: StudyProgress
 ) -> tuple[Rates, Outcome]:
-    """Find the rates by mean validation HF over the search seeds; ``search.json`` has all of it."""
+    """Find the rates by mean validation HF over the search seeds; write ``search.json``."""
     methods = [parse_method(name) for name in study.methods]
     heads = list(dict.fromkeys(method.head for method in methods))
     rates: Rates = {dataset: {} for dataset in study.datasets}
@@ -65,7 +65,7 @@ def search_rates(
         for dataset, one in product(study.datasets, searched):
             scores = _scores(configs, known, dataset, one, setting)
             tables[dataset][one] = _settled(scores, setting, f"{dataset}, {one}")
-            head = catalogue.algorithm(one).head  # whose rate its first stage takes
+            head = catalogue.algorithm(one).head  # its first stage uses this head's rate
             start = rates[dataset][head] if head else {}
             rates[dataset][one] = {**start, setting: tables[dataset][one]["best"]}
     write_checked_json(place.search, {"rates": rates, "tables": tables})
@@ -108,14 +108,16 @@ def _scores(
 def _settled(
     scores: Mapping[float, Mapping[str, float | None]], setting: str, what: str
 ) -> dict[str, Any]:
-    """Take the candidate with the best mean; among equals the smallest."""
+    """Return the candidate with the best mean; among equals, the smallest."""
     means: dict[float, float | None] = {}
     for value, by_seed in sorted(scores.items()):
         finite = [score for score in by_seed.values() if score is not None]
         means[value] = fmean(finite) if len(finite) == len(by_seed) else None
     standing = {value: mean for value, mean in means.items() if mean is not None}
     if not standing:
-        raise StudyError(f"{what}: training diverged at every candidate for {setting}; add lower")
+        raise StudyError(
+            f"{what}: training diverged at every candidate for {setting}; add lower values"
+        )
     return {
         "setting": setting,
         "best": max(standing, key=standing.__getitem__),

@@ -1,4 +1,4 @@
-"""Which run of a study goes next: each after the run it starts from, as room allows."""
+"""The order of a study's runs: each after the run it starts from, a few at a time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class StudyProgress(Protocol):
-    """What shows how far a study is; a tqdm bar is one."""
+    """Shows the progress of a study, for example as a tqdm bar."""
 
     def start(self, what: str, total: int, done: int) -> None:
-        """Begin a batch of runs, of which some are finished already."""
+        """Start a batch of runs, of which some are already finished."""
 
     def finished(self, name: str, problem: str | None) -> None:
-        """Take note of a run that ended."""
+        """Record a run that ended."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Outcome:
 
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    diverged: set[str] = field(default_factory=set)  # those of the failures
+    diverged: set[str] = field(default_factory=set)  # the failures that diverged
 
 
 def work_off(
@@ -44,11 +44,11 @@ def work_off(
     what: str,
     tracking: Tracking | None = None,
 ) -> Outcome:
-    """Run all that are not finished, each after the run it starts from.
+    """Run all unfinished runs, each after the run it starts from.
 
-    What goes on from a run comes next when that has ended: second stages are the longest, and left
-    to the end they would keep one core busy alone. So an executor that says how many jobs it does
-    ``at_a_time`` is given no more than those.
+    When a run ends, the runs that start from it go next: second stages take longest, and at the
+    end they would leave other cores idle. So an executor with a limit ``at_a_time`` is given no
+    more jobs than that at once.
     """
     outcome = Outcome()
     for run in planned:

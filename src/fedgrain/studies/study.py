@@ -1,8 +1,8 @@
-"""A study: a grid of methods, alphas, seeds and data sets, and the runs that it asks for.
+"""A study: a grid of methods, alphas, seeds and data sets, and its runs.
 
 A study is a folder: ``study.toml``, ``runs/`` and, after a search of learning rates, ``search/``
-and ``search.json``. Every run in it is an ordinary run folder, so a study that was stopped, however
-it was stopped, goes on by being started again.
+and ``search.json``. Every run in it is an ordinary run folder, so an interrupted study resumes when
+it is started again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Study:
     candidates: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2)
     branch_candidates: tuple[float, ...] = (0.002, 0.005, 0.01, 0.02, 0.05)
     search_seeds: tuple[int, ...] = tuple(range(42, 47))
-    search_settings: Mapping[str, Any] = field(default_factory=dict)  # a shorter schedule, say
+    search_settings: Mapping[str, Any] = field(default_factory=dict)  # for example fewer rounds
     settings: Mapping[str, Any] = field(default_factory=dict)
     # of one head, or an algorithm with a rate of its own, under every supervision
     method_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Study:
             if not values:
                 raise StudyError(f"study {self.name}: {name} is empty; give at least one value")
             if len(set(values)) < len(values):
-                raise StudyError(f"study {self.name}: {name} names a value twice: {values}")
+                raise StudyError(f"study {self.name}: {name} has a value twice: {values}")
         compared = {parse_method(method).searched_as for method in self.methods}
         for name in self.method_settings:
             if name not in compared:
@@ -62,13 +62,13 @@ class Study:
         by_method = [name for own in self.method_settings.values() for name in own]
         for name in (*self.settings, *self.search_settings, *by_method):
             if name in GRID:
-                raise StudyError(f"setting {name} is decided by the grid of a study; not in it")
+                raise StudyError(f"setting {name} is decided by the grid of a study; remove it")
         if self.zero_shot and self.alphas != (0.0,):
-            raise StudyError("zero-shot is without skew: set alphas to 0")
-        self.of_first_seed()  # refuse bad ones before any run
+            raise StudyError("zero-shot needs alpha 0: set alphas to 0")
+        self.of_first_seed()  # refuse bad settings before any run
 
     def of_first_seed(self) -> list[Config]:
-        """Return the configs of the grid and of the search at one seed: the rest are like them."""
+        """Return the configs of the grid and of the search at one seed; other seeds are alike."""
         found = []
         for dataset, method, alpha in product(self.datasets, self.methods, self.alphas):
             found += self.configs(dataset, method, alpha, self.seeds[0])
@@ -82,7 +82,7 @@ class Study:
         return found
 
     def code(self) -> frozenset[str]:
-        """Return what of it is the user's own code, named ``module:callable``."""
+        """Return the user's own code it names, as ``module:callable``."""
         return frozenset().union(*(config.code() for config in self.of_first_seed()))
 
     def configs(
@@ -105,7 +105,7 @@ class Study:
     def _configs(
         self, given: Mapping[str, Any], method: Method, alpha: float, on_top: Mapping[str, Any]
     ) -> list[Config]:
-        """Return the runs of a method: a study's settings, those of the method, others on top."""
+        """Return the runs of a method: the study's settings, then the method's, then ``on_top``."""
         common = {**given, **self.method_settings.get(method.searched_as, {}), **on_top}
         clients = Config(alpha=0.0, clients=given.get("clients", Config.clients)).clients
         return [Config(**{**common, **one}).complete() for one in method.settings(alpha, clients)]
@@ -162,7 +162,7 @@ class PlannedRun:
 def plan_runs(
     study: Study, rates: Mapping[str, Mapping[str, Mapping[str, float]]]
 ) -> list[PlannedRun]:
-    """Return every run of the grid once, those that others start from first.
+    """Return every run of the grid once; runs that others start from come first.
 
     ``rates`` holds the learning rates found per data set and head. Cells with the same config are
     one run: the oracle is the run at alpha 0.
@@ -176,7 +176,7 @@ def plan_runs(
 
 
 def selected(planned: Sequence[PlannedRun], only: Sequence[str]) -> list[PlannedRun]:
-    """Return the runs whose names match a pattern, those of the first pattern first; all for none.
+    """Return the runs that match a pattern, in the order of the patterns; all without patterns.
 
     A run goes after the run it starts from, if that is selected as well.
     """
@@ -211,7 +211,7 @@ def cell_runs(
 
 
 def linked(configs: Mapping[str, Config]) -> list[PlannedRun]:
-    """Let each run of two stages start from the run that is its first stage, if there is one."""
+    """Let each two-stage run start from the run that equals its first stage, if there is one."""
     whole = {
         first_stage(config): name
         for name, config in configs.items()
@@ -225,7 +225,7 @@ def linked(configs: Mapping[str, Config]) -> list[PlannedRun]:
 
 
 def first_stage(config: Config) -> Config:
-    """Return the run an algorithm begins with: settings of later stages put to their defaults."""
+    """Return the config of an algorithm's first stage, with later settings at their defaults."""
     later = {name for entry in catalogue.ALGORITHMS.values() for name in entry.own_settings}
     return replace(
         config,
@@ -237,7 +237,7 @@ def first_stage(config: Config) -> Config:
 
 
 def run_name(config: Config, variant: str = "") -> str:
-    """Return the folder of a run: what tells the runs of a study apart."""
+    """Return the name of a run's folder: the settings that distinguish the runs of a study."""
     parts = [config.dataset, *method_name(config).rsplit("/", 1)]
     parts += [variant] * bool(variant) + [f"alpha{config.alpha:g}"]
     parts += ["zero-shot"] * config.zero_shot + ["centralised"] * config.pooled
@@ -251,7 +251,7 @@ def rate_setting(searched: str) -> str:
 
 
 def safe_name(text: str) -> str:
-    """Return a name for a file: what is not a letter, a digit or one of -._ becomes a -."""
+    """Return a file name: anything but letters, digits and -._ becomes a dash."""
     return "".join(sign if sign.isalnum() or sign in "-._" else "-" for sign in text)
 
 
@@ -262,7 +262,7 @@ def read_study(path: str | Path) -> Study:
     except FileNotFoundError:
         raise StudyError(f"{path}: there is no such file") from None
     if not content:
-        raise StudyError(f"{path}: there is nothing in it; it is empty or was cut off")
+        raise StudyError(f"{path}: the file is empty or was cut off")
     try:
         return study_of({"name": Path(path).stem, **content})
     except (StudyError, ConfigError) as error:

@@ -1,4 +1,4 @@
-"""The folder of a study: where its runs lie, and that it is still the same study."""
+"""The folder of a study: where its runs are, and whether it is still the same study."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedgrain.files import parts_of
 from fedgrain.runs.run_folder import CAPS
 from fedgrain.studies.study import MAY_GROW, Study, read_study
 
-SEARCHED = ", which the search had as well and cannot change after it"
+SEARCHED = ", which was used in the search and cannot change after it"
 Rates = dict[str, dict[str, dict[str, float]]]  # data set -> head or algorithm -> setting -> value
 
 
@@ -28,13 +28,13 @@ class StudyFolder:
         self.lock = self.path / ".lock"
 
     def rates(self) -> Rates:
-        """Return the learning rates that were found, none without a search."""
+        """Return the learning rates found; empty without a search."""
         if not self.search.exists():
             return {}
         return cast(Rates, self.read_search()["rates"])
 
     def read_search(self) -> dict[str, Any]:
-        """Read what a search found."""
+        """Read the results of the search."""
         again = "remove the file to search again"
         found, _ = read_checked(self.search, again, StudyError)
         for part, levels in (("rates", 3), ("tables", 2)):
@@ -47,14 +47,14 @@ class StudyFolder:
 
 
 def _nested(content: Any, levels: int) -> bool:
-    """Tell whether content is objects to a depth, and numbers or nothing below them if there."""
+    """Return whether content is nested objects to a depth, with numbers or null below."""
     if levels == 0:
         return isinstance(content, dict | float | int | None)
     return isinstance(content, dict) and all(_nested(c, levels - 1) for c in content.values())
 
 
 def check_folder(study: Study, place: StudyFolder) -> None:
-    """Refuse the folder of another study; the same one's grid, rounds and cycles may grow."""
+    """Refuse the folder of another study; in the same study, grid, rounds and cycles may grow."""
     if not place.study.exists():
         parts = parts_of(place.path, [place.study.name]) if place.path.exists() else []
         strangers = sorted(p.name for p in place.path.glob("*") if p not in (place.lock, *parts))

@@ -28,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: the group it stands in (an alpha, a data set) and its name."""
+    """A column: its group (an alpha, a data set) and its name."""
 
     group: str
     name: str
@@ -112,7 +112,7 @@ def _paper_cell(
 
 
 def _ranked(entries: dict[str, Cell | None]) -> dict[str, Cell | None]:
-    """Mark best and second by what is printed; bounds do not compete, too few seeds nobody does."""
+    """Mark best and second best as printed; bounds, and means of too few seeds, are not ranked."""
     competing = {
         name: cell for name, cell in entries.items() if cell is not None and not is_bound(name)
     }
@@ -131,7 +131,7 @@ def _ranked(entries: dict[str, Cell | None]) -> dict[str, Cell | None]:
 def gains_tables(results: Results, paper: bool = False) -> list[Table]:
     """Return each method's relative gain in HF over the baselines: heads under the paper's rule.
 
-    In two readings: over the baselines' mean HF, and the mean of the gains over each of them.
+    Computed in two ways: over the baselines' mean HF, and as the mean of the gains over each.
     """
     study = results.study
     tables = []
