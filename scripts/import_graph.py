@@ -39,21 +39,31 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports_of(path: Path, known: dict[str, Path]) -> set[str]:
-    """Return the modules of the package that a file imports, wherever in it."""
-    tree = ast.parse(path.read_text("utf-8"))
+def imports_of(module: str, known: dict[str, Path]) -> set[str]:
+    """Return the modules of the package that a module imports, wherever in its file."""
+    tree = ast.parse(known[module].read_text("utf-8"))
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            node.body = []
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            node.body = [] if not isinstance(node.test, ast.UnaryOp) else node.body
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        if isinstance(node, ast.ImportFrom):
+            source = _source(node, module, known)
             for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                found.add(inner if inner in known else node.module)
+                inner = f"{source}.{alias.name}"
+                found.add(inner if inner in known else source)
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
     return {name for name in found if name in known}
+
+
+def _source(node: ast.ImportFrom, module: str, known: dict[str, Path]) -> str:
+    """Return what ``from ... import`` imports from, in full also where it is written with dots."""
+    if not node.level:
+        return node.module or ""
+    above = node.level - (known[module].name == "__init__.py")
+    parts = module.split(".")
+    return ".".join([*parts[: len(parts) - above], *([node.module] if node.module else [])])
 
 
 def room_of(module: str) -> str:
@@ -94,7 +104,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
     known = modules()
-    graph = {module: imports_of(path, known) - {module} for module, path in known.items()}
+    graph = {module: imports_of(module, known) - {module} for module in known}
     wrong = problems(graph)
     lengths = {module: len(path.read_text("utf-8").splitlines()) for module, path in known.items()}
     longest = max(lengths, key=lengths.__getitem__)
