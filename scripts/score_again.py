@@ -25,7 +25,7 @@ from fedgrain.runs.prepare import load_images
 from fedgrain.runs.run import one_thread
 from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.runs.trained_model import load
-from fedgrain.scoring.metrics import Nodes, Values, hierarchical_scores, numbers_in
+from fedgrain.scoring.metrics import Nodes, Values, hierarchical_scores
 from fedgrain.scoring.rules import predict
 from fedgrain.taxonomy import Taxonomy
 
@@ -35,13 +35,13 @@ def scored(folder: Path, data: LabelledImages, trust: bool = False) -> dict[str,
     model, chosen = load(folder, trust_code=trust), data.split_indices("test")
     tree, full = model.taxonomy, model.full_taxonomy
     log_probs = model.node_log_probs(data.images[chosen]).double().numpy()
-    truth = numbers_in(full, data.taxonomy)[data.labels[chosen]]
+    truth = data.taxonomy.numbers_in(full)[data.labels[chosen]]
     found = {
         rule: predict(log_probs, tree, rule, None, full)
         for rule in ("leaf", "majority", "expected-hf")
     }
     found["likeliest node"] = likeliest_node(log_probs, tree)
-    to_full = numbers_in(full, tree)
+    to_full = tree.numbers_in(full)
     values = {rule: scores(truth, to_full[nodes], full) for rule, nodes in found.items()}
     coarse_truth = full.nearest_in(tree)[truth].astype(np.int64)
     values["leaf, on H"] = scores(coarse_truth, found["leaf"], tree)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedgrain.errors import HeadError
 from fedgrain.heads import HEADS, MARGINS, branch_dataset, build_head, supervise
-from fedgrain.scoring.rules import fit_temperature
+from fedgrain.scoring.temperature import fit_temperature
 from fedgrain.taxonomy import Taxonomy, dataset_taxonomy
 from heads_by_hand import QUICK, SEEDS, ByHand, logits_for, random_knowledge
 from strategies import tree_from, trees

@@ -16,7 +16,7 @@ from fedgrain.runs.zero_shot import (
     seen_leaves,
     seen_taxonomy,
 )
-from fedgrain.scoring.metrics import hierarchical_scores, numbers_in
+from fedgrain.scoring.metrics import hierarchical_scores
 from own_parts import few_glyphs
 from strategies import trees
 from study_parts import some_glyphs
@@ -79,7 +79,7 @@ def test_zero_shot_on_glyphs_beats_the_constant_prediction_of_its_training_image
     def hf(truths, node):
         return hierarchical_scores(truths, np.full(len(truths), node), tree).hf.mean()
 
-    nodes = numbers_in(tree, result.model.taxonomy)
+    nodes = result.model.taxonomy.numbers_in(tree)
     constant = max(nodes, key=lambda node: hf(trained[seen[trained]], node))
     assert result.values["unseen_hf"] > hf(truth[~seen[truth]], constant)
     assert result.values["seen_hf"] > hf(truth[seen[truth]], constant)
@@ -94,9 +94,9 @@ def test_scores_by_hand():
     seen = np.flatnonzero(seen_leaves(tree, 47))
     unseen = np.setdiff1d(tree.leaves, seen)
     truth = np.array([seen[0], unseen[0], unseen[0]])
-    found = seen_and_unseen_hf(truth, np.array([seen[0], unseen[0], 0]), tree, 47)
+    found = seen_and_unseen_hf(np.array([seen[0], unseen[0], 0]), truth, tree, tree, 47)
     assert found == {"seen_hf": 1.0, "unseen_hf": 0.5}
-    found = seen_and_unseen_hf(truth[:1], np.array([0]), tree, 47)
+    found = seen_and_unseen_hf(np.array([0]), truth[:1], tree, tree, 47)
     assert found == {"seen_hf": 0.0, "unseen_hf": None}
 
 

@@ -5,23 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgrain.errors import PredictionError
-from fedgrain.scoring.metrics import (
-    ancestor_table,
-    cut_back,
+from fedgrain.errors import PredictionError, TaxonomyError
+from fedgrain.scoring.breakdown import per_class, per_node
+from fedgrain.scoring.comparison import (
     edge_distance,
-    heights,
-    hierarchical_scores,
     information,
     information_scores,
     lca_depth,
-    lowest_common_ancestors,
     micro_scores,
-    numbers_in,
-    per_class,
-    per_node,
-    summarise,
 )
+from fedgrain.scoring.metrics import comparable, cut_back, hierarchical_scores, mean_hf
+from fedgrain.scoring.summary import score, summarise
 from fedgrain.taxonomy import Taxonomy
 from strategies import trees
 
@@ -51,7 +45,7 @@ def test_scores_are_the_formulas(tree, seed):
         assert scores.hr[i] == pytest.approx(divided(common, of_truth))
         assert scores.hp[i] == pytest.approx(divided(common, of_prediction))
         assert scores.hf[i] == pytest.approx(divided(2 * common, of_truth + of_prediction))
-    assert lowest_common_ancestors(truth, prediction, tree).tolist() == lca
+    assert tree.lca(truth, prediction).tolist() == lca
     wu_palmer = tree.wu_palmer(root_depth=0)[truth, prediction]
     np.testing.assert_allclose(scores.hf, wu_palmer)
 
@@ -79,7 +73,7 @@ def test_the_summary_by_brute_force(tree, seed):
         hits = [paths[t][depth] in paths[p] for t, p in pairs if len(paths[t]) > depth]
         expected.append(np.mean(hits))
     assert summary.accuracy_per_depth == pytest.approx(tuple(expected))
-    assert [height(node) for node in range(len(tree))] == heights(tree).tolist()
+    assert [height(node) for node in range(len(tree))] == tree.heights.tolist()
 
 
 @QUICK
@@ -195,11 +189,21 @@ def test_by_hand():
 
 def test_depths_are_those_of_the_coarse_taxonomy():
     coarse = FULL.keep(np.array([node != "m" for node in FULL.ids]))
-    assert FULL.index("m1") == numbers_in(FULL, coarse)[coarse.index("m1")]
+    assert FULL.index("m1") == coarse.numbers_in(FULL)[coarse.index("m1")]
     summary = summarise(number("m1", "m1"), number("m2", "m1"), FULL, coarse)
     assert summary.accuracy_per_depth == pytest.approx((1.0, 0.5))
-    with pytest.raises(PredictionError, match="'m' is not in the full taxonomy"):
-        numbers_in(coarse, FULL)
+    with pytest.raises(TaxonomyError, match="'m' is not in the full taxonomy"):
+        FULL.numbers_in(coarse)
+
+
+def test_a_node_of_the_coarse_tree_is_scored_on_the_full_one_and_cut_back():
+    coarse = FULL.keep(np.array([node != "m" for node in FULL.ids]))
+    nodes = np.array([coarse.index(node) for node in ("m1", "m2", "m1")])
+    truth = number("m1", "m1", "m")  # the last is coarse: m1 is a kind of m
+    assert comparable(nodes, truth, coarse, FULL).tolist() == number("m1", "m2", "m").tolist()
+    means = [mean_hf(nodes, truth, coarse, FULL), score(nodes, truth, coarse, FULL).hf]
+    of_second = hierarchical_scores(number("m1"), number("m2"), FULL).hf[0]
+    assert means == [pytest.approx((1 + of_second + 1) / 3)] * 2
 
 
 def test_bad_input():
@@ -212,4 +216,4 @@ def test_bad_input():
     with pytest.raises(PredictionError, match="no predictions"):
         summarise(np.array([], int), np.array([], int), FULL)
     with pytest.raises(ValueError, match="read-only"):
-        ancestor_table(FULL)[0, 0] = 3
+        FULL.ancestor_table[0, 0] = 3

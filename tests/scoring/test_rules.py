@@ -11,8 +11,11 @@ from fedgrain.errors import PredictionError
 from fedgrain.heads import HEADS, build_head, chunks
 from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.nets import build_net
-from fedgrain.scoring.metrics import cut_back, hierarchical_scores, numbers_in, summarise
-from fedgrain.scoring.rules import fit_temperature, node_log_probs, operating_curve, predict
+from fedgrain.scoring.metrics import cut_back, hierarchical_scores
+from fedgrain.scoring.operating_curve import operating_curve
+from fedgrain.scoring.rules import node_log_probs, predict
+from fedgrain.scoring.summary import summarise
+from fedgrain.scoring.temperature import fit_temperature
 from fedgrain.taxonomy import Taxonomy, coarsen
 from fedgrain.taxonomy.classes import dataset_taxonomy
 from strategies import large_tree, tree_from, trees
@@ -104,7 +107,7 @@ def test_expected_hf_by_brute_force(full, members, seed, name):
         head = build_head(name, tree)
         logits = torch.randn(10, head.num_outputs, generator=generator(seed), dtype=torch.float64)
         log_probs = head.node_log_probs(3 * logits)
-        leaves, numbers = tree.leaves, numbers_in(full, tree)
+        leaves, numbers = tree.leaves, tree.numbers_in(full)
         chance = log_probs[:, leaves.tolist()].softmax(1).numpy()
         found = predict(log_probs, tree, "expected-hf", None, full)
         for row, node in zip(chance, found, strict=True):

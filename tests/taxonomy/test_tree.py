@@ -112,6 +112,34 @@ def test_masks_and_ranges_equal_a_naive_walk(tree):
         ]
 
 
+@given(trees(), st.integers(0, 10**6))
+def test_sweeps_equal_a_naive_walk(tree, seed):
+    rng = np.random.default_rng(seed)
+    values, marked = rng.integers(0, 9, (2, len(tree))), rng.random((2, len(tree))) < 0.6
+    paths = [naive_path(tree, node) for node in range(len(tree))]
+    below = [[n for n in range(len(tree)) if node in paths[n]] for node in range(len(tree))]
+    sums, on_the_way = tree.sums_below(values), tree.sums_along_paths(values)
+    closed, reached = tree.close_upwards(marked), tree.on_paths_to_leaves(marked[:, tree.leaves])
+    for node, path in enumerate(paths):
+        assert sums[:, node].tolist() == values[:, below[node]].sum(1).tolist()
+        assert on_the_way[:, node].tolist() == values[:, path].sum(1).tolist()
+        assert tree.heights[node] == max(len(paths[n]) for n in below[node]) - len(path)
+        assert tree.levels[len(path) - 1].tolist().count(node) == 1
+        padded = [*path, *[-1] * (len(tree.levels) - len(path))]
+        assert tree.ancestor_table[node].tolist() == padded
+        for row in range(2):
+            assert closed[row, node] == all(marked[row, path[1:]]) & marked[row, 0]
+            assert reached[row, node] == any(
+                marked[row, n] for n in below[node] if not len(tree.children(n))
+            )
+        forks = [n for n in below[node] if len(tree.children(n)) != 1]
+        assert tree.past_single_children()[node] == forks[0]
+    a, b = rng.integers(0, len(tree), (2, 20))
+    shared = [max(set(paths[x]) & set(paths[y])) for x, y in zip(a, b, strict=True)]
+    assert tree.lca(a, b).tolist() == shared
+    assert tree.lca_depth(a, b).tolist() == tree.depth[shared].tolist()
+
+
 @given(trees(), st.randoms(use_true_random=False))
 def test_the_order_of_edges_does_not_matter(tree, random):
     edges = [(tree.ids[tree.parents[n]], tree.ids[n]) for n in range(1, len(tree))]

@@ -23,7 +23,7 @@ def write_contact_sheets(
     """Write ``<node number>-<name>.png`` for every branch that has images; return the paths."""
     written = []
     for branch in data.taxonomy.internal:
-        below = (data.labels > branch) & (data.labels < data.taxonomy.subtree_end[branch])
+        below = data.taxonomy.is_ancestor(branch, data.labels) & (data.labels != branch)
         if not below.any():
             continue
         short = re.sub(r"[^A-Za-z0-9]+", "-", data.taxonomy.names[branch]).strip("-")[:40]
@@ -50,7 +50,7 @@ def contact_sheet(
     pen.text((GAP, 5), _shortened(title, 110), fill=INK, font=font)
     for row, child in enumerate(children):
         top = HEADING + row * (cell + GAP)
-        below = np.flatnonzero((data.labels >= child) & (data.labels < tree.subtree_end[child]))
+        below = np.flatnonzero(tree.is_ancestor(child, data.labels))
         pen.text((GAP, top + cell // 2 - 15), _shortened(tree.names[child], 21), INK, font)
         pen.text((GAP, top + cell // 2 + 2), f"{len(below)} images", QUIET, font)
         chosen = numpy_generator(seed, "contact sheet", int(child)).permutation(below)[:columns]

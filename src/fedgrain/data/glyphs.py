@@ -137,11 +137,9 @@ def node_attributes(taxonomy: Taxonomy) -> Integers:
     if taxonomy.depth.max() > len(VALUES) or np.any(taxonomy.child_counts > min(VALUES[1:])):
         raise DataError("the glyph attributes do not suffice for this taxonomy")
     attributes = np.full((len(taxonomy), len(VALUES)), ABSENT, np.int32)
-    for node in range(1, len(taxonomy)):
-        level = taxonomy.depth[node] - 1
-        attributes[node] = attributes[taxonomy.parents[node]]
-        rank = int(np.sum(taxonomy.depth[:node] == level + 1))
-        attributes[node, level] = rank % VALUES[level]
+    for level, nodes in enumerate(taxonomy.levels[1:]):
+        attributes[nodes] = attributes[taxonomy.parents[nodes]]
+        attributes[nodes, level] = np.arange(len(nodes)) % VALUES[level]
     return attributes
 
 

@@ -36,7 +36,7 @@ from fedgrain.heads import (
 from fedgrain.heads.chunks import run_in_chunks, samples_at_once
 from fedgrain.nets import build_net
 from fedgrain.randomness import numpy_generator, torch_generator_from
-from fedgrain.scoring.metrics import comparable, hierarchical_scores, numbers_in
+from fedgrain.scoring.metrics import mean_hf
 from fedgrain.scoring.rules import predict
 
 
@@ -259,7 +259,7 @@ class Workshop:
         label; a prediction below a coarse label is cut back to it (method, sections 8 and 10).
         """
         taxonomy, full = self.federation.taxonomy, self.federation.full_taxonomy
-        to_full = numbers_in(full, taxonomy)
+        to_full = taxonomy.numbers_in(full)
         found: list[tuple[float, int]] = []
         for part, known in self._validation_parts():
             leaves = predicted(part.indices)
@@ -267,8 +267,7 @@ class Workshop:
                 who = 0 if part.labellers is None else part.labellers
                 leaves = taxonomy.nearest(known)[who, leaves].astype(np.int64)
             truth = to_full[part.labels]
-            compared = comparable(leaves, truth, taxonomy, full)
-            found.append((float(hierarchical_scores(truth, compared, full).hf.mean()), len(truth)))
+            found.append((mean_hf(leaves, truth, taxonomy, full), len(truth)))
         mean = weighted_mean(found)
         assert mean is not None  # a federation without validation images is refused before
         return mean

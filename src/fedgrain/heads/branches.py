@@ -201,7 +201,7 @@ class DecoupledModel(nn.Module):
         device = images.device
         open_nodes = torch.full((len(images), len(self.taxonomy)), -torch.inf, device=device)
         counts = torch.zeros(len(images), dtype=torch.int64, device=device)
-        landing = torch.tensor(past_single_children(self.taxonomy), device=device)
+        landing = torch.tensor(self.taxonomy.past_single_children(), device=device)
         is_leaf = self.head.child_count.to(device) == 0
         open_nodes[:, landing[0]] = 0.0
         best = landing[0].expand(len(images)).clone()  # [samples], likeliest open node
@@ -221,10 +221,3 @@ class DecoupledModel(nn.Module):
 def _conditional(net: nn.Module, images: Tensor) -> Tensor:
     """Return log P of a branch's children, given the branch [samples, children]."""
     return at_least_float32(run_in_chunks(net, images)).log_softmax(1)
-
-
-def past_single_children(taxonomy: Taxonomy) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """For each node, where the way down first forks or ends: an only child is certain."""
-    ends = np.flatnonzero(taxonomy.child_counts != 1)
-    # depth first: an only child is the next number
-    return np.asarray(ends[np.searchsorted(ends, np.arange(len(taxonomy)))], dtype=np.int64)

@@ -26,9 +26,8 @@ class CondSoftmax(Head):
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         super().__init__(taxonomy, len(taxonomy) - 1)
-        counts = taxonomy.child_counts.astype(np.int64)
-        order = np.argsort(taxonomy.parents[1:], kind="stable") + 1
-        first = np.cumsum(counts) - counts
+        order, starts = (part.astype(np.int64) for part in taxonomy.by_parent)
+        first, counts = starts[:-1], np.diff(starts)
         position = np.zeros(len(taxonomy), dtype=np.int64)
         position[order] = np.arange(len(order)) - first[taxonomy.parents[order]]
         self.most_children = int(counts.max())

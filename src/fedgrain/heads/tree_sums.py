@@ -35,12 +35,11 @@ class TreeSums(nn.Module):
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         super().__init__()
-        nodes = np.arange(len(taxonomy))
         parents = np.maximum(taxonomy.parents, 0).astype(np.int64)
-        order = np.argsort(taxonomy.depth, kind="stable")
+        order = np.concatenate(taxonomy.levels)
         rank = np.empty_like(order)
-        rank[order] = nodes
-        starts = np.searchsorted(taxonomy.depth[order], np.arange(taxonomy.depth.max() + 2))
+        rank[order] = np.arange(len(taxonomy))
+        starts = np.cumsum([0, *(len(level) for level in taxonomy.levels)])
         start_of_parent = starts[np.maximum(taxonomy.depth[order] - 1, 0)]
         first_leaf, end_leaf = taxonomy.leaf_ranges
         self.level_starts: list[int] = starts.tolist()
@@ -50,7 +49,7 @@ class TreeSums(nn.Module):
             "leaves": taxonomy.leaves,
             "first_leaf": first_leaf,
             "end_leaf": end_leaf,
-            "path": _paths(taxonomy),
+            "path": np.maximum(taxonomy.ancestor_table[:, 1:], 0),
             "level_order": order,
             "level_rank": rank,
             "parent_in_level": rank[parents[order]] - start_of_parent,
@@ -136,13 +135,3 @@ class TreeSums(nn.Module):
         position = torch.arange(len(self.leaves), device=labels.device)
         first, end = self.first_leaf[labels, None], self.end_leaf[labels, None]
         return (first <= position) & (position < end)
-
-
-def _paths(taxonomy: Taxonomy) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """Return per node the way down to it without the root, padded with 0 (the root)."""
-    table = np.zeros((len(taxonomy), max(int(taxonomy.depth.max()), 1)), dtype=np.int64)
-    for depth in range(1, int(taxonomy.depth.max()) + 1):
-        nodes = np.flatnonzero(taxonomy.depth == depth)
-        table[nodes] = table[taxonomy.parents[nodes]]
-        table[nodes, depth - 1] = nodes
-    return table

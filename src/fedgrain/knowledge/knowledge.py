@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.errors import KnowledgeError
+from fedgrain.errors import KnowledgeError, TaxonomyError
 from fedgrain.knowledge import knowledge_file
-from fedgrain.knowledge.closure import counts_below
 from fedgrain.taxonomy.tree import Taxonomy
 
 IntArray = NDArray[np.int32]
@@ -127,13 +126,10 @@ class Knowledge:
 
     def on(self, coarse: Taxonomy) -> BoolArray:
         """Return what is known of a coarsened tree: [rows, coarse nodes]."""
-        missing = next((node for node in coarse.ids if node not in self.taxonomy), None)
-        if missing is not None:
-            raise KnowledgeError(
-                f"node {missing!r} of the coarsened taxonomy is not in the full one; "
-                "coarsen the taxonomy that the knowledge is about"
-            )
-        numbers = np.array([self.taxonomy.index(node) for node in coarse.ids], dtype=np.int32)
+        try:
+            numbers = coarse.numbers_in(self.taxonomy)
+        except TaxonomyError as error:
+            raise KnowledgeError(str(error)) from None
         kept = self.taxonomy.is_ancestor(numbers[coarse.parents[1:]], numbers[1:])
         if not np.all(kept):
             child = coarse.ids[1 + int(np.argmin(kept))]
@@ -207,7 +203,7 @@ class Knowledge:
             shown = tuple(str(people[person]) for person in pair % len(people))
         counts = np.zeros((len(rows), len(taxonomy)), dtype=np.int64)
         np.add.at(counts, (row_of, nodes), 1)
-        known = counts_below(taxonomy, counts) >= min_count
+        known = taxonomy.sums_below(counts) >= min_count
         known[:, 0] = True
         return cls(taxonomy, known, names, rows.astype(np.int32), shown)
 

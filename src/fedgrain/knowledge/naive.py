@@ -6,7 +6,6 @@ the internal nodes: Algorithm 1 always lies between them.
 
 from __future__ import annotations
 
-from fedgrain.knowledge.closure import paths_to_leaves
 from fedgrain.knowledge.expertise import draw_known_leaves
 from fedgrain.knowledge.knowledge import Knowledge, numbered_clients
 from fedgrain.taxonomy.tree import Taxonomy
@@ -17,7 +16,7 @@ def hidden_leaves(
 ) -> Knowledge:
     """Hide leaves only: every client knows all internal nodes (expands knowledge the most)."""
     leaves = draw_known_leaves(full_taxonomy, clients, alpha, seed, expertise)
-    known = paths_to_leaves(full_taxonomy, leaves)
+    known = full_taxonomy.on_paths_to_leaves(leaves)
     known[:, full_taxonomy.internal] = True
     return Knowledge(full_taxonomy, known, numbered_clients(clients))
 
@@ -28,5 +27,5 @@ def known_paths_only(
     """Know nothing but the ancestors of known leaves (contracts knowledge the most)."""
     leaves = draw_known_leaves(full_taxonomy, clients, alpha, seed, expertise)
     return Knowledge(
-        full_taxonomy, paths_to_leaves(full_taxonomy, leaves), numbered_clients(clients)
+        full_taxonomy, full_taxonomy.on_paths_to_leaves(leaves), numbered_clients(clients)
     )

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.errors import KnowledgeError
-from fedgrain.knowledge.closure import close_upwards, paths_to_leaves
 from fedgrain.knowledge.expertise import draw_known_leaves
 from fedgrain.knowledge.knowledge import Knowledge, numbered_clients
 from fedgrain.randomness import numpy_generator
@@ -47,12 +46,12 @@ def relational_neighbours(
     """
     known_leaves = draw_known_leaves(full_taxonomy, clients, alpha, seed, expertise)
     neighbours = _neighbours(full_taxonomy, graph)
-    known = paths_to_leaves(full_taxonomy, known_leaves)  # [clients, nodes]
+    known = full_taxonomy.on_paths_to_leaves(known_leaves)  # [clients, nodes]
     for client in range(clients):
         generator = numpy_generator(seed, "knowledge propagation", client)
         probability = neighbours.propagate(known[client], generator)
         known[client] = probability >= 0.5
-    return Knowledge(full_taxonomy, close_upwards(full_taxonomy, known), numbered_clients(clients))
+    return Knowledge(full_taxonomy, full_taxonomy.close_upwards(known), numbered_clients(clients))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,11 +18,12 @@ from PIL import Image
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
 from fedgrain.runs.config import Config
-from fedgrain.runs.evaluate import predicted_nodes
+from fedgrain.runs.evaluate import predicted_nodes, truths
 from fedgrain.runs.prepare import client_knowledge, prepare, server_validation
 from fedgrain.runs.run import one_thread
 from fedgrain.runs.trained_model import Prediction, TrainedModel
-from fedgrain.scoring.metrics import NodeScores, ancestor_table, cut_back, numbers_in, per_node
+from fedgrain.scoring.breakdown import NodeScores, per_node
+from fedgrain.scoring.metrics import comparable
 from fedgrain.taxonomy import Taxonomy
 
 MOST_IMAGES = 10_000
@@ -77,9 +78,9 @@ def inspect(
     tree = model.taxonomy
     with one_thread():
         predicted = predicted_nodes(model, data.images, chosen, "leaf", None)
-    in_full = numbers_in(model.full_taxonomy, data.taxonomy)[data.labels[chosen]]
+    in_full = truths(model, data, chosen)
     truth = model.full_taxonomy.nearest_in(tree)[in_full].astype(np.int64)
-    found = cut_back(truth, predicted, tree)
+    found = comparable(predicted, truth, tree, tree)
     branches = branches_of(truth, found, tree)
     examples: dict[int, tuple[Example, ...]] = {}
     if images:
@@ -117,7 +118,7 @@ def wrong_at(
     node: int, truth: NDArray[np.int64], predicted: NDArray[np.int64], tree: Taxonomy
 ) -> NDArray[np.int64]:
     """Return the samples that rightly reached a node and then took the wrong child, or none."""
-    table, below = ancestor_table(tree), int(tree.depth[node]) + 1
+    table, below = tree.ancestor_table, int(tree.depth[node]) + 1
     parted = table[truth, below] != table[predicted, below]
     return np.flatnonzero(_arrived(node, truth, predicted, tree) & parted)
 
@@ -125,8 +126,7 @@ def wrong_at(
 def _arrived(
     node: int, truth: NDArray[np.int64], predicted: NDArray[np.int64], tree: Taxonomy
 ) -> NDArray[np.bool_]:
-    end = tree.subtree_end[node]
-    inside = (truth > node) & (truth < end) & (predicted >= node) & (predicted < end)
+    inside = tree.is_ancestor(node, truth) & (truth != node) & tree.is_ancestor(node, predicted)
     return np.asarray(inside)
 
 
@@ -173,12 +173,8 @@ class Sites:
     known: NDArray[np.bool_]  # [clients, nodes]
 
     def label_depths(self, tree: Taxonomy) -> NDArray[np.int64]:
-        """Return the depth of the label each client writes for each leaf [clients, leaves].
-
-        Knowledge is closed upwards, so it is the number of known nodes on the path, less the root.
-        """
-        above = ancestor_table(tree)[tree.leaves]  # [leaves, depths], -1 below the leaf
-        return np.asarray((self.known[:, above] & (above >= 0)).sum(axis=2) - 1, dtype=np.int64)
+        """Return the depth of the label each client writes for each leaf [clients, leaves]."""
+        return tree.depth[tree.nearest(self.known)[:, tree.leaves]].astype(np.int64)
 
 
 def sites_of(config: Config, data: LabelledImages, tree: Taxonomy) -> Sites:

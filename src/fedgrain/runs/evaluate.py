@@ -12,8 +12,8 @@ from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
 from fedgrain.heads import DecoupledModel
 from fedgrain.runs.trained_model import TrainedModel
-from fedgrain.scoring.metrics import Summary, comparable, numbers_in, summarise
 from fedgrain.scoring.rules import check_rule, predict
+from fedgrain.scoring.summary import Summary, score
 
 
 def evaluate(
@@ -32,18 +32,24 @@ def evaluate(
             f"{data.name} has images of shape {list(data.images.shape[1:])}, but the model takes "
             f"{list(model.image_shape)}; load them at that size"
         )
-    missing = [node for node in data.taxonomy.ids if node not in model.full_taxonomy]
-    if missing:
-        raise RunError(f"{data.name}: class {missing[0]!r} is not in the model's taxonomy")
-    truth = numbers_in(model.full_taxonomy, data.taxonomy)[data.labels[chosen]]
+    truth = truths(model, data, chosen)
     nodes = predicted_nodes(model, data.images, chosen, rule, threshold)
     return asdict(scores_of(model, nodes, truth))
 
 
+def truths(
+    model: TrainedModel, data: LabelledImages, chosen: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the classes of the chosen images as nodes of the model's H_full."""
+    missing = [node for node in data.taxonomy.ids if node not in model.full_taxonomy]
+    if missing:
+        raise RunError(f"{data.name}: class {missing[0]!r} is not in the model's taxonomy")
+    return data.taxonomy.numbers_in(model.full_taxonomy)[data.labels[chosen]]
+
+
 def scores_of(model: TrainedModel, nodes: ArrayLike, truth: ArrayLike) -> Summary:
-    """Score predicted nodes of H against truths of H_full."""
-    prediction = comparable(nodes, truth, model.taxonomy, model.full_taxonomy)
-    return summarise(truth, prediction, model.full_taxonomy, model.taxonomy)
+    """Score predicted nodes of the model's H against truths of its H_full."""
+    return score(nodes, truth, model.taxonomy, model.full_taxonomy)
 
 
 def predicted_nodes(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from fedgrain.errors import RunError
 from fedgrain.plugins import Trust, check_trust
+from fedgrain.runs.evaluate import truths
 from fedgrain.runs.prepare import load_images
 from fedgrain.runs.run import one_thread
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.runs.trained_model import load
-from fedgrain.scoring.metrics import numbers_in
-from fedgrain.scoring.rules import OperatingCurve, operating_curve
+from fedgrain.scoring.operating_curve import OperatingCurve, operating_curve
 
 
 def curve_of_run(folder: str | Path, *, trust_code: Trust = False) -> OperatingCurve:
@@ -23,7 +23,7 @@ def curve_of_run(folder: str | Path, *, trust_code: Trust = False) -> OperatingC
     if not data.split_counts.get("test"):
         raise RunError(f"{folder}: the data set of the run has no test images")
     chosen = data.split_indices("test")
-    truth = numbers_in(model.full_taxonomy, data.taxonomy)[data.labels[chosen]]
+    truth = truths(model, data, chosen)
     with one_thread():
         blocks = model.log_prob_blocks(data.images, chosen)
         return operating_curve(blocks, model.taxonomy, truth, model.full_taxonomy)

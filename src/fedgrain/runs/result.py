@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from fedgrain.federated.algorithm import FinalModel
 from fedgrain.runs.checkpoint import RunProgress
 from fedgrain.runs.config import Config
-from fedgrain.runs.evaluate import predicted_nodes, scores_of
+from fedgrain.runs.evaluate import predicted_nodes, scores_of, truths
 from fedgrain.runs.prepare import Prepared
 from fedgrain.runs.trained_model import Prediction, TrainedModel
 from fedgrain.runs.zero_shot import seen_and_unseen_hf
-from fedgrain.scoring.metrics import Summary, numbers_in
+from fedgrain.scoring.summary import Summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +101,12 @@ def result_values(
         tested, split = federation.validation.indices, "validation"
     scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
     if len(tested):
-        truth = prepared.data.labels[tested].astype(np.int64)
+        truth = truths(model, prepared.data, tested)
         nodes = predicted_nodes(model, federation.source.images, tested, "leaf", None)
         scores.update(asdict(scores_of(model, nodes, truth)))
         if config.zero_shot:
-            full = federation.full_taxonomy
-            prediction = numbers_in(full, federation.taxonomy)[nodes]
-            scores.update(seen_and_unseen_hf(truth, prediction, full, config.seed))
+            trees = model.taxonomy, model.full_taxonomy
+            scores.update(seen_and_unseen_hf(nodes, truth, *trees, config.seed))
     return {
         **scores,
         "tested_on": split if len(tested) else None,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import ConfigError
 from fedgrain.randomness import numpy_generator
-from fedgrain.scoring.metrics import hierarchical_scores
+from fedgrain.scoring.metrics import mean_hf
 from fedgrain.taxonomy import Taxonomy
 
 HIDDEN = "hidden"  # the split of unseen images that are not for testing
@@ -38,7 +38,7 @@ def seen_taxonomy(full_taxonomy: Taxonomy, seed: int) -> Taxonomy:
 def hide_unseen(data: LabelledImages, seed: int) -> LabelledImages:
     """Move the unseen classes' images out of every split but test."""
     tree = data.taxonomy
-    coarse = data.labels[tree.subtree_end[data.labels] != data.labels + 1]
+    coarse = data.labels[~tree.is_leaf(data.labels)]
     if len(coarse):
         raise ConfigError(
             f"zero_shot needs a leaf class for every image, but {data.name} has {len(coarse)} "
@@ -52,12 +52,16 @@ def hide_unseen(data: LabelledImages, seed: int) -> LabelledImages:
 
 
 def seen_and_unseen_hf(
-    truth: NDArray[np.int64], prediction: NDArray[np.int64], full_taxonomy: Taxonomy, seed: int
+    nodes: NDArray[np.int64],
+    truth: NDArray[np.int64],
+    taxonomy: Taxonomy,
+    full_taxonomy: Taxonomy,
+    seed: int,
 ) -> dict[str, float | None]:
-    """Return HF over the tested images of seen and of unseen classes (nodes of H_full)."""
+    """Return the mean HF of predicted nodes of H over the images of seen and of unseen classes."""
     seen = seen_leaves(full_taxonomy, seed)[truth]
-    hf = hierarchical_scores(truth, prediction, full_taxonomy).hf
+    trees = taxonomy, full_taxonomy
     return {
-        f"{name}_hf": float(hf[chosen].mean()) if chosen.any() else None
+        f"{name}_hf": mean_hf(nodes[chosen], truth[chosen], *trees) if chosen.any() else None
         for name, chosen in (("seen", seen), ("unseen", ~seen))
     }

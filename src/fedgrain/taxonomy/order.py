@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,31 @@ def depth_first(children: Sequence[list[int]]) -> list[int]:
         order.append(node)
         stack += children[node]
     return order
+
+
+def depth_first_ids(
+    root: str, parent_of: Mapping[str, tuple[str, int]]
+) -> tuple[list[str], list[int]]:
+    """Return ids in depth-first order, children by id, and the number of each one's parent.
+
+    ``parent_of`` is what :func:`fedgrain.taxonomy.edges.single_parents` returns.
+    """
+    children: dict[str, list[str]] = {}
+    for child, (parent, _) in parent_of.items():
+        children.setdefault(parent, []).append(child)
+    ids: list[str] = []
+    parents: list[int] = []
+    stack = [(root, -1)]
+    while stack:
+        node, parent_number = stack.pop()
+        number = len(ids)
+        ids.append(node)
+        parents.append(parent_number)
+        below = children.get(node)
+        if below is not None:
+            below.sort(reverse=True)
+            stack.extend((child, number) for child in below)
+    return ids, parents
 
 
 def depth_and_subtree_end(parents: IntArray) -> tuple[IntArray, IntArray]:

@@ -18,20 +18,6 @@ def lca_depth_matrix(parents: IntArray, depth: IntArray, subtree_end: IntArray) 
     return table
 
 
-def lca_depth_of_pairs(parents: IntArray, depth: IntArray, a: IntArray, b: IntArray) -> IntArray:
-    """Depth of the lowest common ancestor of a[i] and b[i]: the deeper walks up until they meet."""
-    a, b = (np.array(side, dtype=np.int32) for side in np.broadcast_arrays(a, b))
-    apart = np.flatnonzero(a.ravel() != b.ravel())
-    flat_a, flat_b = a.reshape(-1), b.reshape(-1)
-    while apart.size:
-        one, two = flat_a[apart], flat_b[apart]
-        deeper = depth[one] >= depth[two]
-        flat_a[apart] = np.where(deeper, parents[one], one)
-        flat_b[apart] = np.where(deeper, two, parents[two])
-        apart = apart[flat_a[apart] != flat_b[apart]]
-    return depth[flat_a].reshape(a.shape)
-
-
 def lca_depth_table(
     parents: IntArray, depth: IntArray, subtree_end: IntArray, rows: IntArray, columns: IntArray
 ) -> IntArray:
