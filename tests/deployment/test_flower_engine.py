@@ -214,7 +214,7 @@ def _failed(content: RecordDict) -> None:
     [
         (_failed, "error", "it failed (see its log)"),
         (_cut, "misfit", "its update has head.bias of shape [1], but [8] was sent"),
-        (_without, "misfit", "its update holds other weights than it was sent"),
+        (_without, "misfit", "its update has other weights than it was sent"),
         (_empty, "unreadable", "its answer cannot be read (KeyError)"),
         (_wrong, "unreadable", "its answer cannot be read (ValueError)"),
         (_heavy, "refused", "its update is of 1000000 samples, but it reported 4; if its data has"),
@@ -306,7 +306,7 @@ def test_strangers_impostors_and_other_trees_stay_out() -> None:
     wire.infos[11] = NodeInfo(node_id=11, name="museum")
     engine = engine_over(wire, everything)
     assert engine.said == [
-        "node 10 does not take part: it calls itself 'casino', which is no site of this app",
+        "node 10 does not take part: it calls itself 'casino', which is not a site of this app",
         "museum does not take part: its key is registered for 'museum', not 'zoo'",
         "node 12 does not take part: its counts are of another taxonomy; give it this app's",
         "node 13 does not take part: its counts cannot be read (KeyError)",

@@ -190,7 +190,7 @@ def impostors_stay_out_of_a_run(federation: Federation, network: Network) -> Non
     (command,) = typed(federation.commands, "flwr run")
     run = network.start("run", command)
     wait_until((federation.deployment / "run" / "result.json").exists, "the run ends", 600)
-    assert "museum does not take part: its key is not the one the record has" in run.text()
+    assert "museum does not take part: its key is not the recorded key" in run.text()
     assert {"museum is connected", "zoo is connected"} <= {
         line.removeprefix("fedgrain: ").split(" with")[0] for line in run.text().splitlines()
     }

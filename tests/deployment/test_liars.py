@@ -322,7 +322,7 @@ def longer(message: Message, content: RecordDict) -> None:
 @pytest.mark.parametrize(
     ("lie", "kind", "said"),
     [
-        (extra, "refused", r"it sent 'more\\nfedgrain: finished', which nobody asked for"),
+        (extra, "refused", r"it sent 'more\\nfedgrain: finished', which was not asked for"),
         (inflated, "refused", "its head.bias of whole has 400128 bytes, but"),
         (bomb, "misfit", "its update has head.bias of shape [9999999999999], but"),
         (longer, "misfit", "its head.bias is cut off or too long"),

@@ -123,9 +123,9 @@ def test_a_site_can_be_removed_without_any_secret(folder: Path) -> None:
     remove(folder, "zoo")
     assert record_of(folder).members["zoo"] == Member() and serial not in rules(folder)
     assert json.loads(app_settings(folder / "app")["sites"]) == list(SITES)  # a run can go on
-    with pytest.raises(DeploymentError, match="bring it back"):
+    with pytest.raises(DeploymentError, match="restore it from"):
         add(folder, "zoo", None)
-    with pytest.raises(DeploymentError, match="bring it back"):
+    with pytest.raises(DeploymentError, match="restore it from"):
         remove(folder, "zoo", forget=True)
     folder.with_name("safe").rename(folder / "operator")
     remove(folder, "zoo", forget=True)
@@ -183,10 +183,10 @@ def test_impostors_are_refused_before_anything_is_sent(folder: Path, tmp_path: P
     reasons = {number: refusal(roster.look(), node) for number, node in nodes.items()}
     assert reasons.pop(1) is None
     assert reasons == {
-        2: "its key is not the one the record has of 'museum': an impostor, or an old key",
+        2: "its key is not the recorded key of 'museum': an impostor, or an old key",
         3: "its key is registered without a name; a site's name belongs to one key",
         4: "the record has no key of 'casino'; add it with fedgrain flower add",
-        5: "its key is not the one the record has of 'zoo': an impostor, or an old key",
+        5: "its key is not the recorded key of 'zoo': an impostor, or an old key",
     }
     admitted, said = roster.admit(nodes)
     assert list(admitted) == [1] and len(said) == 4

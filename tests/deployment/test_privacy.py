@@ -201,7 +201,7 @@ def test_a_site_tells_nothing_but_a_clipped_noised_update(tmp_path: Path) -> Non
     assert dict(answer.metric_records["whole told"]) == {"samples": 1}
     weights = sum(v.numel() for v in site.workshop.initial.values() if v.is_floating_point())
     assert way(site, answer).norm() == pytest.approx(math.sqrt(weights), rel=0.1)  # 2.0 * 0.5
-    with pytest.raises(DeploymentError, match="no score leaves the site"):
+    with pytest.raises(DeploymentError, match="the site sends no scores"):
         site.evaluate(pack({None: site.workshop.initial}, what="hf"))
 
     clipped = site_with(["a1", "a2", "b1", "c", "a"], tmp_path, replace(ALMOST_NONE, clip=1e-3))
@@ -291,10 +291,10 @@ def test_the_servers_ledger_counts_repeated_rounds_cut_lines_and_what_sites_know
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        ({"strategy": "FedAdam"}, 'begun with strategy "ours", not "FedAdam"; go on with the same'),
-        ({"count_rounding": 50}, "begun with count rounding 1, not 50"),
-        ({"sites": ["zoo", "museum"]}, "begun with sites"),
-        ({"privacy": PRIVACY}, "begun with differential privacy null, not "),
+        ({"strategy": "FedAdam"}, 'started with strategy "ours", not "FedAdam"; use the same'),
+        ({"count_rounding": 50}, "started with count rounding 1, not 50"),
+        ({"sites": ["zoo", "museum"]}, "started with sites"),
+        ({"privacy": PRIVACY}, "started with differential privacy null, not "),
     ],
 )
 def test_a_run_goes_on_as_it_was_begun(
@@ -330,7 +330,9 @@ def test_both_algorithms_with_noise(tmp_path: Path) -> None:
     engine = FlowerEngine(
         wire, Workshop(everything, MODEL, settings), NAMES, validate_at_sites=True, ledger=ledger
     )
-    assert engine.refresh() == [f"{name} is connected; its counts stay with it" for name in NAMES]
+    assert engine.refresh() == [
+        f"{name} is connected; it keeps its counts private" for name in NAMES
+    ]
     state, report = FedAvg(settings).apply(FedAvg(settings).init(engine.workshop.initial), engine)
     assert report.validation_hf is None and state.best is state.weights
     assert report.clients == [
@@ -418,7 +420,7 @@ def test_a_resumed_run_pays_for_the_round_it_repeats(
         serve(wire, package, settings)
     assert not (tmp_path / "run" / "result.json").exists()
     _, other, wire = private_app(tmp_path, **{"dp-clip": 0.4})
-    with pytest.raises(RunError, match="begun with differential privacy"):
+    with pytest.raises(RunError, match="started with differential privacy"):
         serve(wire, package, other)
     _, settings, wire = private_app(tmp_path)
     serve(wire, package, settings)

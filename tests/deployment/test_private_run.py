@@ -84,7 +84,7 @@ def test_noise_and_a_strategy_over_a_network(tmp_path: Path) -> None:
         network.run(tmp_path / "app", "run")
         wait_until(result.exists, "the run ends")
         again = network.run(tmp_path / "app", "again", "strategy='FedAdam'")
-        sentence = 'the run was begun with strategy "FedAvgM", not "FedAdam"'
+        sentence = 'the run was started with strategy "FedAvgM", not "FedAdam"'
         wait_until(lambda: f"fedgrain: error: {operation.run_folder}: {sentence}" in again.text(),
                    "another strategy is refused")  # fmt: skip
     nothing_left(f"FLWR_HOME={network.home}")

@@ -122,7 +122,7 @@ def test_bytes_named_many_times_over_are_not_multiplied() -> None:
     replaced(link, b"Array ", many)
     fault = pulled(link)
     assert isinstance(fault, Fault) and fault.kind == "refused"
-    assert fault.reason.endswith("bytes when put together")
+    assert fault.reason.endswith("bytes when assembled")
 
 
 def test_very_many_parts_are_not_fetched() -> None:

@@ -67,7 +67,7 @@ REASONS = {
     "nan": "its update holds NaN or infinite numbers",
     "huge": "its update ",
     "shape": "its update has head.bias of shape [1], but",
-    "names": "its update holds other weights than it was sent",
+    "names": "its update has other weights than it was sent",
 }
 
 

@@ -17,7 +17,7 @@ from fedgrain.taxonomy import Taxonomy, read_json, write_json
 
 PACKAGE = "fedgrain_app"
 AGAIN = "make the app again with fedgrain flower init"
-IMAGE_SIZE = 64  # of users' folders, where the config sets none
+IMAGE_SIZE = 64  # of users' folders, unless the config sets it
 
 PYPROJECT = """\
 [build-system]
@@ -41,7 +41,7 @@ publisher = "fedgrain"
 serverapp = "{package}.server_app:app"
 clientapp = "{package}.client_app:app"
 
-# only what stands here can be set with: flwr run APP NAME -c 'KEY=VALUE'
+# only these settings can be changed with: flwr run APP NAME -c 'KEY=VALUE'
 [tool.flwr.app.config]
 sites = {sites}
 run-folder = {run_folder}
@@ -50,9 +50,9 @@ record = {record}
 wait-seconds = {wait_seconds}
 count-rounding = {count_rounding}
 strategy = "{strategy}"
-# samples a site may claim at most; 0: a hundred times the median of the others
+# the most samples a site may claim; 0: a hundred times the median of the others
 most-samples = {most_samples}
-# noise that sites add to their updates, in multiples of the norm they clip at; 0 is none
+# noise that sites add to their updates, in multiples of the clipping norm; 0: no noise
 dp-noise-multiplier = {noise}
 dp-clip = {clip}
 dp-delta = {delta}
@@ -71,7 +71,7 @@ app = {side}_app(Path(__file__).parent)
 
 @dataclass(frozen=True, eq=False)
 class App:
-    """What the app holds: the complete config, and the taxonomy of the sites' own images."""
+    """The content of the app: the complete config, and the taxonomy of the sites' own images."""
 
     config: Config
     taxonomy: Taxonomy | None  # None for a benchmark, which brings its own
@@ -83,7 +83,7 @@ class App:
 
     @property
     def tree(self) -> Taxonomy:
-        """The taxonomy of the sites' own images; an app that came without one is an error."""
+        """The taxonomy of the sites' own images; an app without one is an error."""
         if self.taxonomy is None:
             raise DeploymentError(
                 "the app has no taxonomy.json; make it again with: fedgrain flower init"
@@ -109,7 +109,7 @@ def app_settings(folder: Path) -> dict[str, Any]:
 
 
 def app_privacy(folder: Path) -> Privacy | None:
-    """Read from an app's own settings whether its sites noise what they send."""
+    """Read the privacy settings of an app; None if its sites add no noise."""
     try:
         return Privacy.of(app_settings(folder))
     except FedgrainError:
@@ -120,7 +120,7 @@ def app_privacy(folder: Path) -> Privacy | None:
 
 
 def write_app(folder: Path, app: App, operation: Operation) -> None:
-    """Write the app; the folder holds nothing that may not go to every site."""
+    """Write the app; everything in the folder may be sent to every site."""
     package = folder / PACKAGE
     write_text(package / "__init__.py", '"""Made by ``fedgrain flower init``."""\n')
     for side in ("server", "client"):

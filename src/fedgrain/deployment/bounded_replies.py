@@ -1,9 +1,9 @@
-"""Fetches the sites' replies, no more of each than an honest one can hold.
+"""Fetch the sites' replies, each only up to the size of an honest one.
 
-Flower 1.41 downloads all of a reply, and puts it together, before anyone can look at it; an array
-may even name the same chunk of bytes many times over, which multiplies it in memory. So the parts
-are fetched here, with Flower's own functions, and counted before they are put together. Which
-message a reply belongs to is what the SuperLink has checked, not what the reply itself says.
+Flower 1.41 downloads and assembles a whole reply before it can be checked; an array may even refer
+to the same chunk of bytes many times, which multiplies it in memory. So this module fetches the
+parts with Flower's own functions and counts them before they are assembled. It matches replies to
+messages by what the SuperLink has checked, not by what the reply claims.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class _TooMuchError(ValueError):
 
 
 def most_bytes(sent: RecordDict) -> int:
-    """Return how large an answer may be: as large as what was sent, and a little."""
+    """Return the largest allowed answer: the size of what was sent, plus some slack."""
     arrays = [array for record in sent.array_records.values() for array in record.values()]
     return SLACK + sum(len(array.data) + PER_ARRAY for array in arrays)
 
 
 def pull(grid: Grid, sent: Mapping[str, RecordDict]) -> list[tuple[str, Message | Fault]]:
-    """Return what has come in reply to messages, by their ids; what cannot be read is a fault."""
+    """Return the replies so far by message id; an unreadable reply is a fault."""
     if not isinstance(grid, HttpGrid):
         replies = grid.pull_messages(list(sent))
         return [(reply.metadata.reply_to_message_id, reply) for reply in replies]
@@ -68,8 +68,8 @@ def pull(grid: Grid, sent: Mapping[str, RecordDict]) -> list[tuple[str, Message 
         except _TooMuchError as error:
             found.append((to, Fault(str(error), Kind.REFUSED)))
         except ObjectPullError:
-            found.append((to, Fault("its answer did not come in whole", Kind.GONE)))
-        except Exception as error:  # whatever a site sends, it costs its own update alone
+            found.append((to, Fault("its answer is incomplete", Kind.GONE)))
+        except Exception as error:  # whatever a site sends, it loses only its own update
             name = type(error).__name__
             found.append((to, Fault(f"its answer cannot be read ({name})", Kind.UNREADABLE)))
         received = ConfirmMessageReceivedRequest(
@@ -80,11 +80,11 @@ def pull(grid: Grid, sent: Mapping[str, RecordDict]) -> list[tuple[str, Message 
 
 
 def _parts(grid: HttpGrid, numbers: list[str], sent: RecordDict) -> dict[str, bytes]:
-    """Download the parts of a reply, until they are too many or too large."""
+    """Download the parts of a reply; stop if they are too many or too large."""
     limit, arrays = most_bytes(sent), sum(len(r) for r in sent.array_records.values())
     most = OBJECTS + 2 * arrays + limit // 2**20
     if len(numbers) > most:
-        raise _TooMuchError(f"its answer has {len(numbers)} parts, but at most {most} may be")
+        raise _TooMuchError(f"its answer has {len(numbers)} parts, but at most {most} are allowed")
     client: Any = grid._runtime_client
     fetch = make_pull_object_fn_protobuf(client.PullObject, grid.node, grid.run.run_id)
     parts = pull_objects(numbers, pull_object_fn=_counted(fetch, limit))
@@ -93,7 +93,7 @@ def _parts(grid: HttpGrid, numbers: list[str], sent: RecordDict) -> dict[str, by
 
 
 def _counted(fetch: Callable[[str], bytes], limit: int) -> Callable[[str], bytes]:
-    """Return the function with an end: beyond the limit nothing more is fetched."""
+    """Return the function with a limit on the bytes it fetches."""
     total, lock = 0, Lock()
 
     def fetch_one(number: str) -> bytes:
@@ -111,7 +111,7 @@ def _counted(fetch: Callable[[str], bytes], limit: int) -> Callable[[str], bytes
 
 
 def _check_together(parts: Mapping[str, bytes], limit: int) -> None:
-    """Refuse arrays that name the same bytes so often that together they exceed the limit."""
+    """Refuse arrays that repeat the same bytes until together they exceed the limit."""
     total = 0
     for content in parts.values():
         kind, children, _ = get_object_head_values_from_object_content(content)
@@ -120,7 +120,7 @@ def _check_together(parts: Mapping[str, bytes], limit: int) -> None:
         for number in json.loads(get_object_body(content, Array))["arraychunk_ids"]:
             total += len(parts[children[number]])
             if total > limit:
-                raise _TooMuchError(f"its arrays have more than {limit} bytes when put together")
+                raise _TooMuchError(f"its arrays have more than {limit} bytes when assembled")
 
 
 def _message(number: str, parts: dict[str, bytes]) -> Message:

@@ -24,14 +24,14 @@ HOW_TO_MAKE = "make one with: ssh-keygen -t ecdsa -b 384 -N '' -f NAME"
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs the server's certificate; sites trust it alone."""
+    """Signs the server's certificate; it is the only authority that sites trust."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
 
 def make_authority() -> Authority:
-    """Return a new authority of this federation's own."""
+    """Return a new authority for this federation."""
     key = ec.generate_private_key(ec.SECP384R1())
     name = _name("fedgrain federation CA")
     builder = (
@@ -68,7 +68,7 @@ def serial_of(certificate: x509.Certificate) -> str:
 
 
 def write_certificates(folder: Path, hosts: Sequence[str], secrets: Path | None = None) -> None:
-    """Write ca.crt, server.crt and server.key, and ca.key into ``secrets`` (or beside them)."""
+    """Write ca.crt, server.crt and server.key, and ca.key into ``secrets`` or ``folder``."""
     write_authority(make_authority(), folder, secrets or folder)
     write_server_certificate(folder, hosts, secrets or folder)
 
@@ -87,8 +87,8 @@ def read_authority(folder: Path, secrets: Path) -> Authority:
         key = serialization.load_pem_private_key((secrets / "ca.key").read_bytes(), None)
     except FileNotFoundError as error:
         raise DeploymentError(
-            f"{error.filename}: there is no such file, but certificates are signed with it; bring "
-            "it back from where you keep the operator's secrets"
+            f"{error.filename}: there is no such file, but certificates are signed with it; "
+            "restore it from where you keep the operator's secrets"
         ) from error
     except ValueError as error:
         raise DeploymentError(f"{secrets / 'ca.key'} or ca.crt cannot be read: {error}") from error
@@ -208,6 +208,6 @@ def _private(
 
 
 def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write a file whole; a private one is its owner's from the first byte on."""
+    """Write a file whole; a private one is readable only by its owner from the first byte."""
     with written_whole(path, 0o600 if private else 0o644) as aside:
         aside.write_bytes(content)

@@ -14,7 +14,7 @@ from fedgrain.deployment.server import serve, tell
 from fedgrain.deployment.site import Site, answered
 from fedgrain.errors import FedgrainError
 
-os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"  # telemetry is decided before: see COMMANDS.md
+os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"  # telemetry is switched off earlier: see COMMANDS.md
 
 
 def server_app(package: Path) -> ServerApp:
@@ -26,7 +26,7 @@ def server_app(package: Path) -> ServerApp:
         try:
             serve(grid, package, context.run_config)
         except FedgrainError as error:
-            tell([f"error: {error}"])  # Flower's own words stand above a trace of the stack
+            tell([f"error: {error}"])  # Flower prints its message above a traceback
             raise
 
     return app

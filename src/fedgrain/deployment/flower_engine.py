@@ -1,7 +1,7 @@
 """The engine whose clients are sites on other machines, reached through Flower's grid.
 
-A site gets one message for all it has to do in a round or cycle. Its name, not Flower's node id,
-says which client it is: a site that comes back, under whatever id, is the same client again.
+A site gets one message for all its work in a round or cycle. Its name, not Flower's node id,
+identifies the client: a site that reconnects under another id is the same client again.
 """
 
 from __future__ import annotations
@@ -68,17 +68,19 @@ class FlowerEngine:
         self.new_average = new_average
         self.traffic = Traffic()
         self.retries: list[dict[str, str]] = []  # a site that fails is asked again next round
-        self.bounded: set[Bounded] = set()  # claims that were not believed
+        self.bounded: set[Bounded] = set()  # claims that were reduced
         self._most_samples = most_samples
         self._at_sites, self._time_limit = validate_at_sites, time_limit
-        self._ledger = ledger  # there if sites noise what they send, and withhold the rest
+        self._ledger = ledger  # set if sites add noise and withhold everything else
         self._roster = roster or Roster(None)
         self._nodes: dict[int, int] = {}  # client -> its node
         self._asked: set[tuple[int, str]] = set()  # node ids, with when they connected
-        self._late: dict[int, float] = {}  # nodes that did not answer; until when they seem alive
+        self._late: dict[
+            int, float
+        ] = {}  # nodes that did not answer, with the time until which Flower lists them
         self._counts: dict[int, Counts] = {}  # client -> what it reported
 
-    # who is there
+    # connected sites
 
     def refresh(self) -> list[str]:
         """Find the connected sites, ask new ones for their counts, and return what to report."""
@@ -102,13 +104,15 @@ class FlowerEngine:
                 name = one_line(infos[node].name or f"node {node}")
                 said.append(f"{name} does not take part: {error}")
         for client in self._counts:
-            self.samples(client)  # which notes what is too much
+            self.samples(client)  # records claims that are too large
         return said
 
     def _welcome(self, node: int, registered: str, counts: Counts) -> str:
-        """Remember a site; one that is not expected, or registered by another name, stays out."""
+        """Remember a site; refuse one that is unexpected or registered under another name."""
         if counts.site not in self.client_names:
-            raise FederationError(f"it calls itself {counts.site!r}, which is no site of this app")
+            raise FederationError(
+                f"it calls itself {counts.site!r}, which is not a site of this app"
+            )
         if registered and registered != counts.site:
             name = one_line(registered)
             raise FederationError(f"its key is registered for {name!r}, not {counts.site!r}")
@@ -119,7 +123,7 @@ class FlowerEngine:
         client = self.client_names.index(counts.site)
         self._nodes[client], self._counts[client] = node, counts
         if self._ledger is not None:
-            return f"{counts.site} is connected; its counts stay with it"
+            return f"{counts.site} is connected; it keeps its counts private"
         return f"{counts.site} is connected with {counts.whole} samples"
 
     def missing(self) -> list[str]:
@@ -127,10 +131,10 @@ class FlowerEngine:
         return [name for number, name in enumerate(self.client_names) if number not in self._nodes]
 
     def samples(self, client: int, branch: int | None = None) -> int:
-        """Return how many samples a site is believed, of the whole or of a branch.
+        """Return how many samples of a site count, for the whole model or a branch.
 
-        It is what the site reported when it connected, 0 before. More than the operator, or the
-        other sites' median, allows is counted as that much, and noted.
+        This is what the site reported when it connected, 0 before. A claim above the limit (the
+        operator's, or one from the other sites' median) counts as the limit, and is recorded.
         """
         claimed = self._claimed(client, branch)
         others = [counts.whole for other, counts in self._counts.items() if other != client]
@@ -166,14 +170,14 @@ class FlowerEngine:
         yield from without_outliers(outcomes, self._steps)
 
     def _outcome(self, task: Task, answer: Message | Fault) -> Update | Fault:
-        """Read an update; it weighs as many samples as the site is believed."""
+        """Read an update; its weight is the number of samples that count for the site."""
         outcome = outcome_of(task, answer, self._claimed(task.client, task.branch))
         if isinstance(outcome, Fault):
             return outcome
         return replace(outcome, samples=self.samples(task.client, task.branch))
 
     def _steps(self, task: Task) -> int:
-        """Return how many steps an epoch of a task has, by the samples its site is believed."""
+        """Return the steps in an epoch of a task, from the samples that count for its site."""
         settings = self.workshop.settings
         batch = (settings.local if task.branch is None else settings.branch).batch
         return -(-self.samples(task.client, task.branch) // batch)
@@ -181,7 +185,7 @@ class FlowerEngine:
     def _ask_to_train(
         self, work: Mapping[int, Models], number: int, corrections: Mapping[int, State]
     ) -> dict[int, Message | Fault]:
-        """Send the work; where sites noise their updates, every release is written down first."""
+        """Send the work; if sites add noise, record every release first."""
         if self._ledger is None:
             return self._ask_sites(work, "train", corrections, round=number)
         names, ledger = self.client_names, self._ledger
@@ -195,7 +199,7 @@ class FlowerEngine:
     # validation
 
     def validate(self, weights: State) -> float | None:
-        """Return the validation HF of the whole model; None if those with data withhold it."""
+        """Return the validation HF of the whole model; None if the sites withhold it."""
         if not self._at_sites:
             return self.workshop.validate(weights)
         return self._mean_hf({None: weights})
@@ -207,7 +211,7 @@ class FlowerEngine:
         return self._mean_hf(by_branch(weights))
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
-        """Return each branch's accuracy over the validation samples below it, None without any."""
+        """Return each branch's accuracy over the validation samples below it, or None."""
         if not self._at_sites:
             return {e: self.workshop.validate_branch(e, state) for e, state in weights.items()}
         withheld = self._ledger is not None or not weights
@@ -254,7 +258,7 @@ class FlowerEngine:
         corrections: Mapping[int, State] | None = None,
         **about: int | str,
     ) -> dict[int, Message | Fault]:
-        """Send each site its models; a site that is not connected has failed already."""
+        """Send each site its models; a site that is not connected gets a fault at once."""
         there = {client: self._nodes[client] for client in work if client in self._nodes}
         contents = {
             node: pack(work[client], (corrections or {}).get(client), client=client, **about)
@@ -265,7 +269,7 @@ class FlowerEngine:
         return {client: answers[there[client]] if client in there else gone for client in work}
 
     def _ask(self, contents: Mapping[int, RecordDict], kind: str) -> dict[int, Message | Fault]:
-        """Send messages and wait for the answers, no longer than the time limit."""
+        """Send messages and wait for the answers up to the time limit."""
         began, limit = time.monotonic(), self._time_limit
         nodes = list(contents)
         messages = [Message(contents[node], node, kind, ttl=limit) for node in nodes]
@@ -278,7 +282,9 @@ class FlowerEngine:
         gone: list[int] = []
         in_time = True
         while waiting and in_time:
-            in_time = limit is None or time.monotonic() < began + limit  # what has come counts
+            in_time = (
+                limit is None or time.monotonic() < began + limit
+            )  # answers that have arrived count
             sent = {number: contents[node] for number, node in waiting.items()}
             for number, reply in pull(self.grid, sent):
                 node = waiting.pop(number)
@@ -294,14 +300,14 @@ class FlowerEngine:
         return answers
 
     def _leave_out(self, nodes: Collection[int]) -> None:
-        """Send nothing more to nodes that did not answer, until they show a new sign of life."""
+        """Send nothing to nodes that did not answer until they send a new heartbeat."""
         infos = {info.node_id: info for info in self.grid.get_nodes()}
         self._late |= {node: infos[node].online_until for node in nodes if node in infos}
         self._nodes = {client: node for client, node in self._nodes.items() if node not in nodes}
 
 
 def _checked(reply: Message | Fault, sent: RecordDict, kind: str) -> Message | Fault:
-    """Let a reply pass that can be read; a site that failed, or sent something else, is a fault."""
+    """Return a readable reply as it is; a failure, or anything unexpected, becomes a fault."""
     if isinstance(reply, Fault):
         return reply
     return fault_of(reply) or refused(reply.content, sent, kind) or reply

@@ -1,7 +1,7 @@
-"""Which key belongs to which site's name: ``federation.json`` beside the app, on the server.
+"""Which key belongs to which site: ``federation.json`` next to the app, on the server.
 
-Nobody but the operator writes it. The gate's rules and the server's rounds follow it: a name has
-one key, and a key one name.
+Only the operator writes it. The gate and the server use it: a name has one key, and a key belongs
+to one name.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from fedgrain.parsing import parse_json
 from fedgrain.text import one_line
 
 FILE = "federation.json"
-TAKEN = ("ca", "trusted.yaml")  # what lies beside a site's key has these names
+TAKEN = ("ca", "trusted.yaml")  # names of the files next to a site's key
 
 
 @dataclass(frozen=True)
 class Member:
     """A site: its public key, one line of OpenSSH, and the serials of its certificates."""
 
-    key: str = ""  # empty: it has sent none yet
+    key: str = ""  # empty: no key yet
     serials: tuple[str, ...] = ()
 
 
@@ -70,16 +70,16 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> Record:
-        """Read a record; it is checked as what the operator types."""
+        """Read a record; it is checked like the operator's input."""
         try:
-            values = parse_json(read_text(path), path, DeploymentError, "bring it back from a copy")
+            values = parse_json(read_text(path), path, DeploymentError, "restore it from a copy")
             sites = values.pop("sites")
             members = {
                 name: Member(str(site["key"]), tuple(_serial(n) for n in site["serials"]))
                 for name, site in sites.items()
             }
             for key in (member.key for member in members.values() if member.key):
-                flower_bytes(key)  # or it is refused
+                flower_bytes(key)  # raises if it is not a key
             ports = {name: int(values[name]) for name in ("port", "link_port", "hub_port")}
             return cls(str(values["host"]), **ports, members=members)
         except FileNotFoundError as error:
@@ -90,8 +90,8 @@ class Record:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DeploymentError(
-                f"{path}: not the record of a federation ({type(error).__name__}: {error}); bring "
-                "it back from a copy"
+                f"{path}: not the record of a federation ({type(error).__name__}: {error}); "
+                "restore it from a copy"
             ) from error
 
     def write(self, path: Path) -> None:
@@ -108,7 +108,7 @@ def _serial(text: str) -> str:
 
 
 class Node(Protocol):
-    """What Flower tells of a connected node."""
+    """What Flower knows about a connected node."""
 
     name: str
     public_key: bytes
@@ -118,23 +118,23 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 
 
 class Roster:
-    """Decides by the record as it is now whether a node may take part."""
+    """Decides by the current record whether a node may take part."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path  # None: an open federation on one machine, without keys
         self._refused: dict[int, str] = {}  # who was refused, and why
 
     def look(self) -> Mapping[str, bytes] | None:
-        """Return every site's key as Flower has it; None if anyone may take part."""
+        """Return every site's key in Flower's format; None if anyone may take part."""
         if self.path is None:
             return None
         members = Record.read(self.path).members
         return {name: flower_bytes(member.key) for name, member in members.items() if member.key}
 
     def admit(self, nodes: Mapping[int, AnyNode]) -> tuple[dict[int, AnyNode], list[str]]:
-        """Return the nodes that may take part, and what is new to tell of the others.
+        """Return the nodes that may take part, and new messages about the others.
 
-        Nothing is to be sent to those others: their key is not on record for their name.
+        Do not send anything to those others: the record does not have their key for their name.
         """
         keys = self.look()
         reasons = {number: refusal(keys, node) for number, node in nodes.items()}
@@ -149,7 +149,7 @@ class Roster:
 
 
 def refusal(keys: Mapping[str, bytes] | None, node: Node) -> str | None:
-    """Return why a node stays out; None if its name and key belong together."""
+    """Return why a node may not take part; None if its name and key match."""
     if keys is None:
         return None
     if not node.name:
@@ -157,5 +157,5 @@ def refusal(keys: Mapping[str, bytes] | None, node: Node) -> str | None:
     if node.name not in keys:
         return f"the record has no key of {node.name!r}; add it with fedgrain flower add"
     if node.public_key != keys[node.name]:
-        return f"its key is not the one the record has of {node.name!r}: an impostor, or an old key"
+        return f"its key is not the recorded key of {node.name!r}: an impostor, or an old key"
     return None

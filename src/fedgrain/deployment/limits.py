@@ -1,7 +1,7 @@
-"""How far a site's claims are believed: counts and updates are held against the other sites'.
+"""Limits on what a site can claim: its counts and updates are compared with the other sites'.
 
-Nothing here touches what honest sites send, however uneven they are: see docs/deploy.md for the
-figures and why they are what they are.
+The limits do not affect honest sites, however uneven they are: see docs/deploy.md for the figures
+and the reasons.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
 
 TIMES_MEDIAN = 100  # how many times the others' median count a site may claim
-FARTHER = 10  # how many times the others' median way an update may go, per step
-NEAR = 0.1  # of the model's own norm; an update that goes no farther is never an outlier
-FEWEST = 3  # updates of a round from which on they are compared
+FARTHER = 10  # how many times the others' median distance an update may move, per step
+NEAR = 0.1  # of the model's norm; an update that moves less is never an outlier
+FEWEST = 3  # fewest updates that are compared with each other
 
 Score = tuple[float, float]  # mean, samples
 Outcome = tuple[Task, Update | Fault]
@@ -25,7 +25,7 @@ Outcome = tuple[Task, Update | Fault]
 
 @dataclass(frozen=True)
 class Bounded:
-    """A count that was larger than is believed, and what it was taken for."""
+    """A claimed count above the limit, and the count used instead."""
 
     site: str
     what: str
@@ -37,7 +37,7 @@ class Bounded:
 
 
 def count_limit(others: Sequence[float], most: int | None) -> float | None:
-    """Return how many samples a site may have, None if there is nothing to judge by.
+    """Return how many samples a site may claim; None if there is nothing to compare with.
 
     ``most`` is the operator's own limit; without one the other sites' median decides.
     """
@@ -69,11 +69,11 @@ def bounded_scores(
 
 
 def without_outliers(outcomes: Sequence[Outcome], steps: Callable[[Task], int]) -> list[Outcome]:
-    """Replace updates that went much farther than the others' of the same model by faults.
+    """Replace updates that moved much farther than the others' of the same model by faults.
 
-    A site with more images makes more steps and honestly goes farther: by ``steps``, which follow
-    from the count it is believed, its way is judged in proportion. Fewer than three updates of a
-    model are not judged: of two nobody can tell which one lies.
+    A site with more images makes more steps and honestly moves farther, so distances are compared
+    per step; ``steps`` follow from the site's accepted count. Fewer than three updates of a model
+    are not compared: of two, one cannot know which is wrong.
     """
     updates: dict[int | None, list[tuple[int, float, int]]] = {}
     for number, (task, outcome) in enumerate(outcomes):
@@ -89,6 +89,6 @@ def without_outliers(outcomes: Sequence[Outcome], steps: Callable[[Task], int]) 
             share = max(1.0, own_steps / median(count for _, _, count in others))
             limit = max(FARTHER * share * typical, NEAR * distance(task.weights, None))
             if way > limit:
-                text = f"its update moved by {way:.3g}, the others' by {typical:.3g} in the middle"
+                text = f"its update moved by {way:.3g}, the median of the others by {typical:.3g}"
                 judged[number] = (task, Fault(text, Kind.OUTLIER))
     return judged

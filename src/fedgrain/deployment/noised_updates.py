@@ -1,9 +1,9 @@
-"""A site's release: its update clipped and noised by Flower's own mod, and written down.
+"""A site's release: its update, clipped and noised by Flower's own mod, and recorded.
 
 All models of a message are one vector, clipped and noised together: a message is one release.
-Flower's mod draws from numpy's global generator. It gets one keyed by the operating system for the
-time: noise that could be derived from the run's seed, which the server knows, would hide nothing.
-So here, and only here, the same seed does not give the same bits.
+Flower's mod draws from numpy's global generator, which is seeded by the operating system for this
+purpose: the server knows the run's seed, so noise derived from it would hide nothing. So here, and
+only here, the same seed does not give the same bits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Release:
-    """How a site sends updates, and where it writes down that it did."""
+    """How a site releases updates, and the ledger that records them."""
 
     privacy: Privacy
     ledger: SiteLedger
@@ -40,7 +40,7 @@ class Release:
     def made(
         self, models: Models, trained: Models, run: str, round_number: int
     ) -> tuple[dict[int | None, State], int]:
-        """Return noised states, and how many releases the run has had with this one."""
+        """Return noised states, and the number of releases in this run including this one."""
         update = np.concatenate([_way(models[branch], trained[branch]) for branch in models])
         noised = released(update, self.privacy)
         number = self.ledger.add(run, round_number, self.privacy)
@@ -53,8 +53,8 @@ class Release:
 def released(update: Vector, privacy: Privacy) -> Vector:
     """Clip an update to the norm ``clip`` and noise it, by Flower's ``LocalDpMod``.
 
-    An update that is not finite is none: it must not show, not even as a failure. In float64 and
-    from an origin of zeros the norm holds to the last digits, whatever the size of the weights.
+    An update that is not finite counts as zero: it must not be visible, not even as a failure. The
+    computation is in float64 from an origin of zeros, so the norm is exact for weights of any size.
     """
     if not np.isfinite(update).all():
         update = np.zeros_like(update)
@@ -68,7 +68,7 @@ def released(update: Vector, privacy: Privacy) -> Vector:
         ),  # makes the sensitivity its deviation
         delta=privacy.delta,
     )
-    context: Any = None  # the mod only hands it on
+    context: Any = None  # the mod only passes it on
     with unpredictable():
         answer = mod(_message(np.zeros_like(update)), context, lambda *_: _message(update))
     if answer.has_error():
@@ -78,7 +78,7 @@ def released(update: Vector, privacy: Privacy) -> Vector:
 
 @contextmanager
 def unpredictable() -> Iterator[None]:
-    """Let numpy's global generator be one that nobody can know: its key is the system's."""
+    """Seed numpy's global generator from the operating system, so that nobody can predict it."""
     numpy_random: Any = np.random  # whose stubs lack these two
     before = numpy_random.get_bit_generator()
     numpy_random.set_bit_generator(np.random.Philox(key=secrets.randbits(128)))
@@ -106,7 +106,7 @@ def _way(start: State, end: State) -> Vector:
 def _moved(state: State, noised: Vector, start: int) -> tuple[State, int]:
     """Return a state moved by its part of the vector, and where the next part begins.
 
-    Noise may make the running variance of a BatchNorm negative; none is.
+    Noise may make the running variance of a BatchNorm negative; it is clamped at zero.
     """
     found = dict(state)
     for name in _floats(state):

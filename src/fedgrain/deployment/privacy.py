@@ -1,12 +1,12 @@
-"""What differential privacy costs: the epsilon of the updates a site has sent.
+"""The cost of differential privacy: the epsilon of the updates a site has sent.
 
 A site adds Gaussian noise to its clipped update (:mod:`fedgrain.deployment.noised_updates`). The
 unit is a site's whole data: whatever it holds, its clipped update lies in a ball of radius
 ``clip``, so any two data sets give updates at most ``2 clip`` apart. That is the sensitivity, and
 the noise's deviation of ``noise_multiplier * clip`` is half the noise multiplier times it. n
-releases with the same noise, each of which may depend on the earlier ones, are worth exactly one
-with a deviation smaller by sqrt(n) (Dong et al. 2022, Gaussian differential privacy). Nothing is
-gained from the sampling of clients: the server draws them, and knows whom it drew.
+releases with the same noise, each of which may depend on the earlier ones, equal exactly one with a
+deviation smaller by sqrt(n) (Dong et al. 2022, Gaussian differential privacy). Sampling clients
+does not reduce epsilon: the server draws them, so it knows which ones take part.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MECHANISM = "Gaussian noise on the clipped update of every message (Flower's Loc
 
 @dataclass(frozen=True)
 class Privacy:
-    """How sites clip and noise what they send; the deviation is ``noise_multiplier * clip``."""
+    """How sites clip updates and add noise; the deviation is ``noise_multiplier * clip``."""
 
     noise_multiplier: float
     clip: float
@@ -44,10 +44,10 @@ class Privacy:
     def given(
         cls, noise_multiplier: float | None, clip: float | None, delta: float | None
     ) -> Privacy | None:
-        """Return what a user asked for: noise and a clip together, or neither."""
+        """Return the settings a user asked for: noise and clip together, or None."""
         if noise_multiplier is None and clip is None:
             if delta is not None:
-                raise DeploymentError("dp delta alone adds no noise; give a noise multiplier, too")
+                raise DeploymentError("dp delta alone adds no noise; also give a noise multiplier")
             return None
         if noise_multiplier is None or clip is None:
             raise DeploymentError(
@@ -57,14 +57,14 @@ class Privacy:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Privacy | None:
-        """Read the app's settings; without noise and clip there is no privacy to account for."""
+        """Read the app's settings; None without noise."""
         noise, clip = (float(settings.get(key, 0)) for key in ("dp-noise-multiplier", "dp-clip"))
         if not noise and not clip:
             return None
         return cls(noise, clip, float(settings.get("dp-delta", DELTA)))
 
     def epsilon(self, releases: int) -> float:
-        """Return the epsilon, at ``delta``, of so many releases of one site."""
+        """Return the epsilon, at ``delta``, of a number of releases of one site."""
         if not releases:
             return 0.0
         need_accounting()
@@ -73,14 +73,14 @@ class Privacy:
         ratio = self.noise_multiplier / 2  # of the noise to the sensitivity
         try:
             return float(get_epsilon_gaussian(ratio / math.sqrt(releases), self.delta))
-        except (RuntimeError, ArithmeticError):  # no root is found for next to no noise
+        except (RuntimeError, ArithmeticError):  # no root is found if there is almost no noise
             raise DeploymentError(
                 f"dp noise multiplier {self.noise_multiplier:g} is too small for an epsilon to be "
                 "found; give a larger one"
             ) from None
 
     def report(self, releases: Mapping[str, int]) -> dict[str, Any]:
-        """Return what ``result.json`` tells: the cost of the site that sent most."""
+        """Return the entries of ``result.json``: the cost of the site that sent most."""
         most = max(releases.values(), default=0)
         return {
             "epsilon": self.epsilon(most),
@@ -94,7 +94,7 @@ class Privacy:
 
 
 def need_accounting() -> None:
-    """Say how to install the extra where it is missing: no noise without its price."""
+    """Raise an error that says how to install the extra if it is missing."""
     if find_spec("dp_accounting") is None:
         raise DeploymentError(
             "differential privacy needs its accounting; install it with: "

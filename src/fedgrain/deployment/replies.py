@@ -1,4 +1,4 @@
-"""What the server reads out of a site's answer; what cannot be read costs that site alone."""
+"""Read a site's answer; if it cannot be read, only that site loses its update."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
 from fedgrain.text import one_line
 
-MOST_RELEASES = 10**6  # nonsense beyond
+MOST_RELEASES = 10**6  # a larger claim is refused
 MOST_SECONDS = 1e7
-GONE = (3, 4, 5)  # Flower's codes: the message, its answer or the node is not there any more
+GONE = (3, 4, 5)  # Flower's codes: the message, its answer or the node no longer exists
 HEADER = 1024  # bytes by which an array may be longer than the one that was sent
 NAME = 60  # characters of a name that a site gives
 
 
 def fault_of(reply: Message) -> Fault | None:
-    """Return why a reply is not an answer; None if it is one."""
+    """Return the fault of a reply; None if it is an answer."""
     if not reply.has_error():
         failed = reply.content.config_records.get("failed")
         return None if failed is None else _as_fault(failed.get("fault", "it failed"))
@@ -38,9 +38,9 @@ def _as_fault(text: object) -> Fault:
 
 
 def refused(content: RecordDict, sent: RecordDict, kind: str) -> Fault | None:
-    """Return why an answer is not even read: it holds what nobody asked for, or too much of it.
+    """Return why an answer is refused unread: unexpected or oversized content; None if it is fine.
 
-    Only names and lengths are looked at; nothing is decoded.
+    This checks only names and lengths; nothing is decoded.
     """
     models = sent.array_records if kind == "train" else {}
     metrics = {"time", *{"train": ["releases"], "query": ["counts"]}.get(kind, ["scores"])}
@@ -50,11 +50,11 @@ def refused(content: RecordDict, sent: RecordDict, kind: str) -> Fault | None:
              (content.config_records, configs))  # fmt: skip
     for records, names in known:
         for key in records.keys() - names:
-            return Fault(f"it sent {one_line(key, NAME)!r}, which nobody asked for", Kind.REFUSED)
+            return Fault(f"it sent {one_line(key, NAME)!r}, which was not asked for", Kind.REFUSED)
     for key, record in content.array_records.items():
         for name, array in record.items():
             if name not in models[key]:
-                return Fault("its update holds other weights than it was sent", Kind.MISFIT)
+                return Fault("its update has other weights than it was sent", Kind.MISFIT)
             found, wanted = len(array.data), len(models[key][name].data)
             if found > wanted + HEADER:
                 text = f"its {name} of {key} has {found} bytes, but {wanted} were sent"
@@ -63,10 +63,10 @@ def refused(content: RecordDict, sent: RecordDict, kind: str) -> Fault | None:
 
 
 def outcome_of(task: Task, answer: Message | Fault, reported: int) -> Update | Fault:
-    """Read one task's update out of a site's answer; what cannot be read is a fault.
+    """Read one task's update from a site's answer; an unreadable one is a fault.
 
     Its samples must be those the site reported when it connected: no update can weigh more later.
-    The arrays are taken out of the answer, so that they are not held twice.
+    The arrays are removed from the answer, so that they are not in memory twice.
     """
     if isinstance(answer, Fault):
         return answer
@@ -80,7 +80,7 @@ def outcome_of(task: Task, answer: Message | Fault, reported: int) -> Update | F
         update = _update(state, content.metric_records[f"{key} told"])
     except DeploymentError as error:
         return Fault(str(error), Kind.MISFIT)
-    except Exception as error:  # whatever a site sends, it costs its own update alone
+    except Exception as error:  # whatever a site sends, it loses only its own update
         name = type(error).__name__
         return Fault(f"its answer cannot be read ({name})", Kind.UNREADABLE)
     if update.samples != reported:
@@ -112,7 +112,7 @@ def _update(state: State, reported: MetricRecord) -> Update:
 
 
 def releases_of(reply: RecordDict) -> int:
-    """Return how many noised updates a site has sent in this run, as it says; 0 if it does not."""
+    """Return how many noised updates a site says it has sent in this run; 0 if it does not say."""
     try:
         return min(whole_number(reply.metric_records["releases"]["count"]), MOST_RELEASES)
     except (KeyError, TypeError, ValueError):
@@ -120,7 +120,7 @@ def releases_of(reply: RecordDict) -> int:
 
 
 def score_of(values: Any) -> tuple[float, float] | None:
-    """Read (mean, samples); None if a site sent something that is no score."""
+    """Read (mean, samples); None if a site sent something else."""
     try:
         mean, samples = values
         mean, samples = float(mean), float(whole_number(samples))

@@ -1,7 +1,7 @@
 """The server of a federation across machines: taxonomy and config, and a run folder.
 
 It runs the rounds of :mod:`fedgrain.runs.run` with the engine of the sites. Every round is in
-the run folder before the next begins: stopped, however it was, the next start goes on.
+the run folder before the next begins, so a stopped run resumes at the next start.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LONGEST_LINE = 1000  # characters of a line of the log
 
 
 class Watch(Callback):
-    """Looks who is there before every round, and tells what happened after it."""
+    """Checks before every round which sites are connected, and logs what happened after it."""
 
     def __init__(self, engine: FlowerEngine, place: RunFolder) -> None:
         self.engine, self.traffic = engine, place.path / "traffic.jsonl"
@@ -50,13 +50,13 @@ class Watch(Callback):
         self._reported: set[tuple[str, str]] = set()
 
     def on_round_start(self, stage: str, number: int) -> None:
-        """Let sites that came, or came back, take part."""
+        """Let new and reconnected sites take part."""
         tell(self.engine.refresh())
         self._tell_bounded(stage, number)
         self.engine.traffic = Traffic()
 
     def on_round_end(self, line: dict[str, Any]) -> None:
-        """Name every site whose update was lost, and why."""
+        """Log every site whose update was lost, and why."""
         score = line["validation_hf"]
         found = "not validated" if score is None else f"validation HF {score:.4f}"
         head = f"{line['stage']} {line['round']}: {found}"
@@ -72,7 +72,7 @@ class Watch(Callback):
         self.engine.traffic = Traffic()
 
     def _tell_bounded(self, stage: str, number: int) -> None:
-        """Name every claim that was not believed, once; the result names them again."""
+        """Log every reduced claim once; the result lists them again."""
         for note in sorted(self.engine.bounded, key=str):
             if (note.site, note.what) not in self._reported:
                 self._reported.add((note.site, note.what))
@@ -88,7 +88,7 @@ def tell(lines: Sequence[str]) -> None:
 
 
 def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
-    """Run all rounds that are left, and write the result."""
+    """Run the remaining rounds and write the result."""
     app = App.read(package)
     operation = Operation.of(settings)
     place = RunFolder(operation.run_folder)
@@ -115,7 +115,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             roster=Roster(operation.record),
         )
         if len(operation.sites) < FEWEST:
-            tell([f"fewer than {FEWEST} sites: their updates cannot be judged by each other"])
+            tell([f"fewer than {FEWEST} sites: their updates cannot be compared with each other"])
         wait_for_sites(engine, operation.wait_seconds, app.config.min_clients)
         with disk_space(place):
             place.claim(app.config)
@@ -138,7 +138,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
 
 
 def bounded_claims(place: RunFolder) -> list[dict[str, Any]]:
-    """Return every count that was not believed, with the first round it was in."""
+    """Return every reduced count, with the first round it appeared in."""
     path, found = place.path / "bounded.jsonl", dict[str, dict[str, Any]]()
     for text in read_text(path).splitlines() if path.exists() else ():
         note = parse_json(text, path, RunError)
@@ -157,14 +157,14 @@ def left_out(place: RunFolder) -> dict[str, dict[str, int]]:
 
 
 def cost(operation: Operation, ledger: ServerLedger | None) -> dict[str, Any]:
-    """Return what the releases of the run cost the sites' privacy, if they were noised."""
+    """Return the privacy cost of the run's releases; empty without noise."""
     if operation.privacy is None or ledger is None:
         return {}
     return {"privacy": operation.privacy.report(ledger.releases())}
 
 
 def server_side(app: App, operation: Operation) -> Prepared:
-    """Return what the server knows; where sites withhold their counts, one sample is enough."""
+    """Return the server's own data; if sites withhold their counts, one sample is enough."""
     prepared = _server_side(app, operation.sites)
     if operation.privacy is None:
         return prepared
@@ -173,7 +173,7 @@ def server_side(app: App, operation: Operation) -> Prepared:
 
 
 def _server_side(app: App, sites: Sequence[str]) -> Prepared:
-    """Of real sites the server knows the names; a benchmark it has in full."""
+    """Return the server's data: only the names of real sites, but the whole of a benchmark."""
     if app.config.dataset != "folder":
         prepared = prepare(app.config)
         clients = len(prepared.federation.clients)
@@ -213,7 +213,7 @@ def no_images(app: App) -> LabelledImages:
 
 
 def wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None:
-    """Wait until all sites are connected; when the time is over, go on with those that are."""
+    """Wait until all sites are connected; when time is up, continue with those that are."""
     until = time.monotonic() + seconds
     reported: list[str] = []
     while True:
@@ -233,4 +233,4 @@ def wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None:
             f"{there} sites are connected after {seconds:g} seconds, but min_clients is "
             f"{at_least}; missing: {', '.join(missing)}"
         )
-    tell([f"going on without {', '.join(missing)}; they may come later"])
+    tell([f"continuing without {', '.join(missing)}; they may join later"])

@@ -1,4 +1,4 @@
-"""How a federation works besides its config, and that a run goes on as it was begun."""
+"""The settings of a federation besides its config; a resumed run must keep them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedgrain.runs.run_folder import RunFolder, read_checked_json, write_checked
 
 @dataclass(frozen=True)
 class Operation:
-    """How the server's process works, and what sites do to what they send."""
+    """The server's settings, and what sites do with what they send."""
 
     sites: Sequence[str]
     run_folder: Path
@@ -25,12 +25,12 @@ class Operation:
     count_rounding: int = 1
     strategy: str = "ours"
     privacy: Privacy | None = None
-    most_samples: int | None = None  # that a site may claim; None: as the others suggest
+    most_samples: int | None = None  # a site may claim; None: derived from the other sites
     record: Path | None = None  # which key belongs to which name; None lets everyone in
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Operation:
-        """Read the app's settings, as Flower hands them over."""
+        """Read the app's settings as Flower passes them."""
         try:
             return cls(
                 site_names(str(settings["sites"])),
@@ -52,7 +52,7 @@ class Operation:
 
     @property
     def deciding(self) -> dict[str, Any]:
-        """What the weights of a run depend on, or what its sites were promised."""
+        """The settings that affect the weights of a run, or that its sites were promised."""
         return {
             "sites": list(self.sites),
             "strategy": self.strategy,
@@ -62,25 +62,25 @@ class Operation:
 
 
 class Begun:
-    """What stands in a run folder of how the run was begun, and the name it was given then."""
+    """The file in a run folder with the settings the run started with, and its name."""
 
     def __init__(self, place: RunFolder) -> None:
         self.place, self.path = place, place.path / "operation.json"
 
     def check(self, operation: Operation) -> None:
-        """Refuse to go on otherwise than the run was begun."""
+        """Refuse to resume with other settings than the run started with."""
         if not self.path.exists():
             return
         begun = read_checked_json(self.path)
         for name, value in operation.deciding.items():
             if (then := begun.get(name)) != value:
                 raise RunError(
-                    f"{self.place.path}: the run was begun with {name} {json.dumps(then)}, "
-                    f"not {json.dumps(value)}; go on with the same or choose another run folder"
+                    f"{self.place.path}: the run was started with {name} {json.dumps(then)}, "
+                    f"not {json.dumps(value)}; use the same or choose another run folder"
                 )
 
     def name(self, operation: Operation) -> str:
-        """Return the name of the run, which sites' ledgers know it by; a new run gets one."""
+        """Return the name of the run in the sites' ledgers; a new run gets one."""
         if not self.path.exists():
             write_checked_json(self.path, {**operation.deciding, "run": secrets.token_hex(8)})
         return str(read_checked_json(self.path)["run"])

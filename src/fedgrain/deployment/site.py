@@ -50,12 +50,12 @@ class Site:
     rounding: int = 1
     release: Release | None = None  # how updates leave with differential privacy
 
-    # what it tells of its data
+    # what it reports of its data
 
     def counts(self) -> Counts:
-        """Count the samples that enter the loss; children of a branch rounded to 0 stay untold.
+        """Count the samples that enter the loss; children whose count rounds to 0 are not reported.
 
-        With differential privacy every site tells the same: one sample of everything.
+        With differential privacy every site reports the same: one sample of everything.
         """
         taxonomy = self.workshop.federation.taxonomy
         if self.release is not None:
@@ -73,7 +73,7 @@ class Site:
     # what it does
 
     def train(self, content: RecordDict) -> RecordDict:
-        """Train every model of a message; one that fails costs itself alone."""
+        """Train every model of a message; if one fails, the others are still sent."""
         models, answer = unpack(content), RecordDict()
         outcomes = {branch: self._trained(content, branch, models[branch]) for branch in models}
         if self.release is not None:
@@ -84,7 +84,7 @@ class Site:
                 answer[key] = ConfigRecord({"fault": update.reason})
                 continue
             samples, steps = rounded(update.samples, self.rounding), update.steps
-            if self.rounding > 1:  # steps would tell the count to within a batch
+            if self.rounding > 1:  # steps would reveal the count to within a batch
                 settings = self.workshop.settings
                 local = settings.local if branch is None else settings.branch
                 steps = local.epochs * -(-samples // local.batch)
@@ -112,7 +112,7 @@ class Site:
         models: Mapping[int | None, State],
         outcomes: Mapping[int | None, Update | Fault],
     ) -> RecordDict:
-        """Answer with noised updates; training that failed is one that did not move."""
+        """Answer with noised updates; failed training counts as an update of zero."""
         about = content.config_records["about"]
         trained = {
             branch: models[branch] if isinstance(outcome, Fault) else outcome.state
@@ -128,7 +128,7 @@ class Site:
     def evaluate(self, content: RecordDict) -> RecordDict:
         """Score models on the site's own validation images (method, section 10)."""
         if self.release is not None:
-            raise DeploymentError("with differential privacy no score leaves the site")
+            raise DeploymentError("with differential privacy the site sends no scores")
         models = unpack(content)
         own = self.workshop.federation.clients[0].validation or NOTHING
         scores: dict[str, list[float]] = {}
@@ -190,7 +190,7 @@ def open_site(
 
 
 def _release(node: Mapping[str, Any], privacy: Privacy | None) -> Release | None:
-    """Return how updates leave: a ledger goes with noise, and noise with a ledger."""
+    """Return how updates are released; noise and a ledger require each other."""
     if privacy is None:
         if "ledger" in node:
             raise DeploymentError(
@@ -212,7 +212,7 @@ def _release(node: Mapping[str, Any], privacy: Privacy | None) -> Release | None
 def prepare_site(
     app: App, name: str, images: Path, knowledge: str | None = None, *, allow_links: bool = False
 ) -> Prepared:
-    """Read a site's own manifest; all its images are its own, whatever client they name."""
+    """Read a site's own manifest; all images belong to the site, whatever their ``client``."""
     data = load_folder(
         manifest=images,
         taxonomy=app.tree,
@@ -249,7 +249,7 @@ def _benchmark_site(app: App, node: Mapping[str, Any], sites: Sequence[str], rou
 
 
 def alone(prepared: Prepared, number: int) -> Workshop:
-    """Return a workshop in which one client is the only one."""
+    """Return a workshop with only this client."""
     own = prepared.federation.clients[number]
     nothing = None if own.validation is not None else NOTHING
     federation = replace(prepared.federation, clients=(own,), validation=nothing)
@@ -263,14 +263,14 @@ def answered(
     settings: Mapping[str, Any],
 ) -> RecordDict:
     """Open the site and let it answer; of a failure only the type is sent, the rest is logged."""
-    began, private = time.perf_counter(), True  # until it is known
+    began, private = time.perf_counter(), True  # until we know better
     try:
         with one_thread():
             sites, privacy = site_names(str(settings["sites"])), Privacy.of(settings)
             private = privacy is not None or "ledger" in node
             rounding = int(settings["count-rounding"])
             answer = handler(open_site(App.read(package), node, sites, rounding, privacy))
-        if not private:  # the time would tell of the number of images
+        if not private:  # the time would reveal the number of images
             answer["time"] = MetricRecord({"seconds": time.perf_counter() - began})
         return answer
     except Exception as error:

@@ -1,9 +1,9 @@
-"""Other ways to make one model of many updates: Flower's own strategies, by name.
+"""Other ways to aggregate updates: Flower's own strategies, by name.
 
 The round is ours; a strategy only aggregates. FedAvgM, FedAdam and FedYogi step the weights, and
 what is not trained (a BatchNorm's statistics) is averaged, since an optimiser's step could make a
-variance negative. FedMedian, FedTrimmedAvg and Krum are there to bear bad updates, so every float
-goes through them. What a strategy remembers is kept with our state: a resumed run goes on with it.
+variance negative. FedMedian, FedTrimmedAvg and Krum tolerate bad updates, so they aggregate every
+float. A strategy's memory is stored with our state, so a resumed run continues with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROBUST = ("FedMedian", "FedTrimmedAvg", "Krum")
 def average_by(
     name: str, config: Config, parameters: AbstractSet[str]
 ) -> Callable[[], RunningAverage]:
-    """Return what makes the average of a round: ours, or a strategy's, which steps ``parameters``.
+    """Return a factory of a round's average: ours, or a strategy that steps ``parameters``.
 
     FedAvgM takes the config's ``server_lr`` and ``server_momentum``; the others have Flower's
     defaults.
@@ -71,7 +71,7 @@ class StrategyAverage(RunningAverage):
         self.updates.append((state, weight))
 
     def aim(self, server: State, mean: State, memory: State) -> tuple[State, State]:
-        """Return the strategy's weights, and what it remembers."""
+        """Return the strategy's weights, and its memory."""
         stepped = {
             name: value
             for name, value in server.items()
@@ -83,7 +83,7 @@ class StrategyAverage(RunningAverage):
         replies = [_reply(state, stepped, weight) for state, weight in self.updates]
         arrays, _ = strategy.aggregate_train(number, replies)
         if not isinstance(arrays, ArrayRecord):
-            raise FederationError(f"{self.name} makes no model of {len(replies)} updates")
+            raise FederationError(f"{self.name} cannot aggregate {len(replies)} updates")
         found = {name: v.to(server[name].dtype) for name, v in state_of(arrays).items()}
         remembered = _memory(strategy, list(stepped)) if self.name in STEPPING else {}
         if remembered:
@@ -100,7 +100,7 @@ def _reply(state: State, stepped: State, weight: float) -> Message:
 
 
 def _remind(strategy: Any, server: State, memory: State) -> None:
-    """Give a stepping strategy the server's weights and its own past, as its fields hold them."""
+    """Set the server's weights and the memory in the fields of a stepping strategy."""
     if isinstance(strategy, flower.FedAvgM):
         strategy.current_arrays = record_of(server)
         if memory:
@@ -113,7 +113,7 @@ def _remind(strategy: Any, server: State, memory: State) -> None:
 
 
 def _memory(strategy: Any, names: list[str]) -> State:
-    """Return a stepping strategy's past as tensors."""
+    """Return a stepping strategy's memory as tensors."""
     if isinstance(strategy, flower.FedAvgM):
         vectors = strategy.momentum_vector or []
         return {f"momentum|{n}": _tensor(v) for n, v in zip(names, vectors, strict=bool(vectors))}

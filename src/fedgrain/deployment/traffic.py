@@ -1,4 +1,4 @@
-"""What the exchanges with the sites cost."""
+"""The cost of exchanges with the sites."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fedgrain.deployment.replies import seconds_of
 
 @dataclass
 class Traffic:
-    """What the exchanges of a round cost: messages and bytes of arrays, both ways, and time."""
+    """The cost of a round's exchanges: messages and bytes of arrays, both ways, and time."""
 
     messages: int = 0
     bytes: int = 0
     exchange_seconds: float = 0.0
-    site_seconds: float = 0.0  # of the slowest site of each exchange, as it says
+    site_seconds: float = 0.0  # of the slowest site of each exchange, as reported
 
     def add(
         self, sent: Collection[RecordDict], replies: Collection[RecordDict], seconds: float

@@ -1,7 +1,7 @@
-"""What travels between the server and a site: states, tasks, counts and scores.
+"""The messages between the server and a site: states, tasks, counts and scores.
 
-A site's answers hold arrays and numbers only. Text of its own never leaves it, since the message of
-an error may name a file or a label: a fault is reported by the name of its type.
+A site's answers contain only arrays and numbers. The text of an error may name a file or a label,
+so of a fault only the name of its type is sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedgrain.federated.averaging import State
 from fedgrain.text import one_line
 
 WHOLE, CORRECTION = "whole", "correction"
-MOST_SAMPLES = 10**9  # more than any site has; a claim beyond is nonsense
+MOST_SAMPLES = 10**9  # more than any site has; a larger claim is refused
 Models = Mapping[int | None, State]  # by branch; None is the whole model
 
 
@@ -33,12 +33,12 @@ def record_of(state: State) -> ArrayRecord:
 def state_of(record: ArrayRecord, like: State | None = None) -> State:
     """Return the state that :func:`record_of` sent.
 
-    With ``like``, names, types and shapes have to be its own, which is looked up in the arrays'
-    headers before anything is decoded: a header cannot make us reserve more than was sent.
+    With ``like``, names, types and shapes must equal its own. The arrays' headers are checked
+    before anything is decoded: a header cannot make us reserve more memory than was sent.
     """
     if like is not None:
         if record.keys() != like.keys():
-            raise DeploymentError("its update holds other weights than it was sent")
+            raise DeploymentError("its update has other weights than it was sent")
         for name, value in like.items():
             _check_header(name, record[name], value)
     return {name: torch.from_numpy(array.numpy().copy()) for name, array in record.items()}
@@ -62,7 +62,7 @@ def _check_header(name: str, array: Array, like: torch.Tensor) -> None:
 
 
 def key_of(branch: int | None) -> str:
-    """Return the name under which a branch, or the whole model, travels."""
+    """Return the key of a branch, or of the whole model, in a message."""
     return WHOLE if branch is None else f"branch {branch}"
 
 
@@ -77,7 +77,7 @@ def branch_of(key: str) -> int | None:
 
 
 def pack(models: Models, correction: State | None = None, **about: int | str) -> RecordDict:
-    """Put models into one message, with what is to be done with them."""
+    """Put models into one message, with instructions."""
     content = RecordDict({"about": ConfigRecord(dict(about))})
     if correction:
         content[CORRECTION] = record_of(correction)
@@ -93,14 +93,14 @@ def unpack(content: RecordDict) -> dict[int | None, State]:
 
 
 def correction_of(content: RecordDict) -> State | None:
-    """Return what a message says to add to every gradient; None if nothing."""
+    """Return the correction to add to every gradient; None if there is none."""
     record = content.array_records.get(CORRECTION)
     return None if record is None else state_of(record)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a site tells of its data: samples that enter the loss, whole and per branch.
+    """A site's report on its data: samples that enter the loss, in all and per branch.
 
     ``children`` marks, per branch, the children that have data.
     """
@@ -142,7 +142,7 @@ class NotACountError(ValueError):
 
 
 def whole_number(value: object) -> int:
-    """Return a count that came over the network; one that is none is a :class:`NotACountError`.
+    """Return a count that came over the network; raise :class:`NotACountError` if it is not one.
 
     >>> whole_number(12.0)
     12
@@ -158,7 +158,7 @@ def whole_number(value: object) -> int:
 
 
 def rounded(count: int, step: int) -> int:
-    """Round a count to the nearest multiple of ``step``, half up, as a site tells it.
+    """Round a count to the nearest multiple of ``step``, half up, as a site reports it.
 
     >>> [rounded(count, 50) for count in (24, 25, 74, 75)]
     [0, 50, 50, 100]

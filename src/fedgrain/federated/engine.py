@@ -73,7 +73,7 @@ class Engine(Protocol):
 def checked(task: Task, update: Update) -> Update | Fault:
     """Let an update pass that can be averaged; one that would spoil the mean is a fault."""
     if update.state.keys() != task.weights.keys():
-        return Fault("its update holds other weights than it was sent", Kind.MISFIT)
+        return Fault("its update has other weights than it was sent", Kind.MISFIT)
     for name, value in task.weights.items():
         if update.state[name].shape != value.shape or update.state[name].dtype != value.dtype:
             found, wanted = list(update.state[name].shape), list(value.shape)

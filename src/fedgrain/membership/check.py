@@ -247,7 +247,7 @@ def _identity(papers: Papers, site: str) -> Finding:
 
 
 def _registration(address: str, papers: Papers) -> Finding:
-    """Activate the site for a moment: only the server knows whom it lets in."""
+    """Activate the site for a moment: only the server knows who may join."""
     key: Any = load_ssh_private_key(papers.key.read_bytes(), password=None)
     public = key.public_key()
     version = RuntimeVersionHttpInterceptor(component_name="SuperNode")
