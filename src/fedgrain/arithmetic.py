@@ -1,7 +1,7 @@
-"""Which arithmetic torch and numpy compute in; settled before either is loaded.
+"""The arithmetic of torch and numpy; chosen before either is loaded.
 
 Both choose their kernels by the CPU they find, and kernels differ in the order they add up: the
-same seed then gives other last bits, and in the end other figures. Two modes:
+same seed then gives other last bits, and in the end other results. Two modes:
 
 - ``native``: the fastest kernels of this CPU. The bits are those of one kind of CPU.
 - ``portable``: the same kernels on every x86-64 CPU with AVX2, Intel's and AMD's, with and without
@@ -27,7 +27,7 @@ from typing import NamedTuple
 from fedgrain.errors import ConfigError
 
 VARIABLE = "FEDGRAIN_ARITHMETIC"
-DEFAULT = "native"  # portable would be, if it cost less than 10 %: see docs/speed.md
+DEFAULT = "native"  # portable costs more than 10 %: see docs/speed.md
 SETTINGS = {
     "native": {"MKL_CBWR": "AUTO,STRICT"},
     "portable": {
@@ -41,11 +41,11 @@ SETTINGS = {
 }
 _READ_BY_NUMPY = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES")
 _NOTE = "_FEDGRAIN_ARITHMETIC_SET"  # what fedgrain set, so that a process it starts can tell
-_NEEDS = "portable arithmetic needs an x86-64 CPU with AVX2, and this one is another"
+_NEEDS = "portable arithmetic needs an x86-64 CPU with AVX2, which this machine does not have"
 
 
 class ArithmeticWarning(UserWarning):
-    """Something that fedgrain promises about bits does not hold in this process."""
+    """A guarantee of fedgrain about equal bits does not hold in this process."""
 
 
 class _Settled(NamedTuple):
@@ -62,14 +62,14 @@ def settle() -> None:
     """Set the variables of the mode in ``FEDGRAIN_ARITHMETIC``, and warn of what does not hold."""
     global _settled
     wanted = os.environ.get(VARIABLE) or DEFAULT
-    spoken = _NOTE in os.environ  # by the process that started this one
+    spoken = _NOTE in os.environ  # the process that started this one has warned already
     problem = None
     if wanted not in SETTINGS:
         problem = f"{VARIABLE} is {wanted!r}; choose one of {', '.join(SETTINGS)}, or unset it"
     elif wanted == "portable" and not _has_avx2():
         problem = f"{VARIABLE}=portable: {_NEEDS}; unset it or choose native"
     settled = _set_variables("native" if problem else wanted)
-    explicit = bool(os.environ.get(VARIABLE))  # a default is no wish
+    explicit = bool(os.environ.get(VARIABLE))  # a default is not the user's choice
     _settled = settled._replace(problem=problem if explicit else None)
     if not spoken:
         for text in _what_does_not_hold(_settled):
@@ -77,7 +77,7 @@ def settle() -> None:
 
 
 def prefer_portable() -> None:
-    """Compute portably what is published, unless the user chose, or it is too late for that."""
+    """Use portable arithmetic for published figures, unless the user chose or it is too late."""
     global _settled
     if os.environ.get(VARIABLE) or "torch" in sys.modules:
         return
@@ -91,7 +91,7 @@ def prefer_portable() -> None:
 
 
 def in_use() -> str:
-    """Return "native" or "portable", and after a comma whatever keeps it from being just that."""
+    """Return "native" or "portable", and after a comma anything that deviates from it."""
     if _settled.problem is not None:
         raise ConfigError(_settled.problem)
     import torch
@@ -106,19 +106,19 @@ def in_use() -> str:
 
 
 def refusal(before: str) -> str | None:
-    """Say why a run that began in an arithmetic cannot go on in this process; None if it can."""
+    """Return why a run started in an arithmetic cannot continue in this process; None if it can."""
     now = in_use()
     if now == before:
         return None
     begun = before.split(", but ")[0]
     return (
-        f"the run was begun in {before} arithmetic and would go on in {now}, to other bits than "
-        f"either; set {VARIABLE}={begun} before Python starts, or choose a new folder"
+        f"the run was started in {before} arithmetic and would continue in {now}, with bits that "
+        f"match neither; set {VARIABLE}={begun} before Python starts, or choose a new folder"
     )
 
 
 def _set_variables(mode: str) -> _Settled:
-    """Set what the mode needs and the user has not set; take back what another mode needed."""
+    """Set the mode's variables unless the user has set them; unset those of another mode."""
     noted = [entry.partition("=") for entry in os.environ.get(_NOTE, "").split(";")]
     ours = {name: value for name, _, value in noted if os.environ.get(name) == value}
     settings, outside, late = SETTINGS[mode], {}, []
@@ -146,7 +146,7 @@ def _what_does_not_hold(settled: _Settled) -> list[str]:
         lost = "a prediction may depend on its batch, and " if batches else ""
         problems.append(
             f"{name}={value} was set outside fedgrain and stays: {lost}the bits are not those of "
-            f"{settled.mode} arithmetic; unset it to have them"
+            f"{settled.mode} arithmetic; unset it to get them"
         )
     if settled.late:
         values = SETTINGS[settled.mode].items()
@@ -154,7 +154,7 @@ def _what_does_not_hold(settled: _Settled) -> list[str]:
         libraries = " and ".join(settled.late)
         lost = "a prediction may depend on its batch, and " if "torch" in settled.late else ""
         problems.append(
-            f"fedgrain was imported after {libraries}: if that has computed anything before, "
+            f"fedgrain was imported after {libraries}: if it has already computed anything, "
             f"{lost}the bits are not those of {settled.mode} arithmetic; import fedgrain first, or "
             f"start Python with {assignments}"
         )
@@ -163,12 +163,12 @@ def _what_does_not_hold(settled: _Settled) -> list[str]:
 
 @cache
 def _has_avx2() -> bool:
-    """Tell whether this is an x86-64 CPU with AVX2, as far as the kernel says."""
+    """Return whether this is an x86-64 CPU with AVX2, according to the kernel."""
     if os.uname().machine not in ("x86_64", "AMD64"):
         return False
     try:
         with open("/proc/cpuinfo") as lines:  # noqa: PTH123 - pathlib is not needed for --help
             flags = next((line for line in lines if line.startswith("flags")), "avx2")
-    except OSError:  # not Linux: torch will tell
+    except OSError:  # not Linux: torch will find out
         return True
     return "avx2" in flags.split()

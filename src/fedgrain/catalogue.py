@@ -24,7 +24,7 @@ PARTITIONS = ("iid", "dirichlet", "manifest")
 SERVER_OPTIMIZERS = ("none", "sgd", "adam", "adagrad")
 TABLE_FORMATS = ("text", "markdown", "latex", "csv", "json")
 TRACKERS = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}  # name: package
-OWN_TREE_MAX_CHILDREN = 10  # of a user's tree, where it is to be coarsened
+OWN_TREE_MAX_CHILDREN = 10  # of a user's tree, if it is coarsened
 
 _NO_NEGATIVES = "it would have no negatives"
 _NO_SHARES = "its leaves do not share out a probability of 1"
@@ -55,7 +55,7 @@ class NetEntry:
     home: str
     smallest_side: int  # of an image, in pixels
     usual_side: int
-    chosen_from: int  # the default for images whose shorter side has at least so many pixels
+    chosen_from: int  # the default for images whose shorter side has at least this many pixels
     refuses: Mapping[str, str] = field(default_factory=dict)  # head: why the pair has no meaning
 
 

@@ -1,9 +1,8 @@
-"""Files that carry the SHA-256 of themselves: one flipped bit anywhere is noticed.
+"""Files that contain their own SHA-256: one flipped bit anywhere is found.
 
-The checksum is that of the file with 64 zeros in the checksum's place. So a file needs no other to
-be checked, and stays checked wherever it is copied. A JSON object of ours has it as its first part
-and says at its end that it has one: damage to either does not make it look like a file of an older
-version, which had none.
+The checksum is computed with 64 zeros in its place. So a file can be checked without other files,
+also after it is copied. A JSON object of ours has the checksum as its first entry and a marker as
+its last: damage to either does not make it look like a file of an older version without checksums.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ _LOG = logging.getLogger("fedgrain")
 
 
 def sealed(raw: bytes) -> bytes:
-    """Put the checksum of a file's content in the place of the first 64 zeros in it."""
+    """Replace the first 64 zeros in a file's content by its checksum."""
     return raw.replace(BLANK.encode(), digest([raw]).encode(), 1)
 
 
 def is_intact(raw: bytes, checksum: Any) -> bool:
-    """Tell whether a file's content is what it was when it was given this checksum."""
+    """Return whether a file's content matches its checksum."""
     if not isinstance(checksum, str) or len(checksum) != len(BLANK):
         return False
     before = raw.replace(checksum.encode("utf-8", "replace"), BLANK.encode(), 1)
@@ -46,7 +45,7 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def damaged(path: Path, advice: str, error: type[FedgrainError]) -> FedgrainError:
-    """Return the error for a file that is not what was written."""
+    """Return the error for a file that does not match its checksum."""
     return error(f"{path}: damaged: its content does not match its checksum; {advice}")
 
 
@@ -61,7 +60,7 @@ def write_checked(path: Path, content: dict[str, Any], indent: int | None = 2) -
 def read_checked(
     path: Path, advice: str, error: type[FedgrainError]
 ) -> tuple[dict[str, Any], bool]:
-    """Return an object, and whether it carries a checksum: one of an older version does not."""
+    """Return an object, and whether it has a checksum; files of older versions have none."""
     raw = read_bytes(path)
     content = parse_json(decoded(raw, path), path, error, advice)
     if not isinstance(content, dict):
@@ -78,8 +77,8 @@ _told_unchecked = False
 
 
 def tell_unchecked(path: Path) -> None:
-    """Say, once in a process, that files of an older version are read unchecked."""
+    """Warn, once per process, that files of an older version are read unchecked."""
     global _told_unchecked
     if not _told_unchecked:
         _told_unchecked = True
-        _LOG.warning("fedgrain: %s has no checksum, as older versions wrote; read unchecked", path)
+        _LOG.warning("fedgrain: %s is of an older version and has no checksum; not checked", path)

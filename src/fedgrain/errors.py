@@ -10,7 +10,7 @@ class TaxonomyError(FedgrainError):
 
 
 class KnowledgeError(FedgrainError):
-    """What the clients know, its file or the wish for it is not usable."""
+    """Knowledge, its file or its settings are not usable."""
 
 
 class DataError(FedgrainError):
@@ -18,7 +18,7 @@ class DataError(FedgrainError):
 
 
 class HeadError(FedgrainError):
-    """A head, or the supervision asked of it, does not exist or has no meaning."""
+    """A head or its supervision does not exist, or the two do not fit together."""
 
 
 class NetError(FedgrainError):
@@ -34,11 +34,11 @@ class FederationError(FedgrainError):
 
 
 class DivergedError(FederationError):
-    """Training ran off to numbers that are not finite: the learning rate was too high."""
+    """Training diverged to numbers that are not finite: the learning rate was too high."""
 
 
 class CodeError(FederationError):
-    """Every client failed with the same exception: training itself cannot work like this."""
+    """Every client failed with the same exception: the code is at fault, not a client."""
 
 
 class ConfigError(FedgrainError):

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all: write aside, then rename. No link is written through."""
+"""Write files completely or not at all: to a temporary file, then rename. Links are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OURS = os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 
 @contextmanager
 def written_whole(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
-    """Yield a new file beside ``path`` to write to; it takes the place of ``path`` on success."""
+    """Yield a temporary path to write to; the file replaces ``path`` on success."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -33,26 +33,26 @@ def written_whole(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
             aside.unlink(missing_ok=True)
         sync_folder(path.parent)
     except OSError as error:
-        if error.filename == str(aside):  # a name nobody has given
+        if error.filename == str(aside):  # our temporary name, not the user's
             error.filename = str(path)
         raise
 
 
 def remove_parts(folder: Path, names: Sequence[str]) -> None:
-    """Remove what a killed process has left of writing these files; touch nothing else."""
+    """Remove temporary files of these names that a killed process has left; nothing else."""
     for part in parts_of(folder, names):
         part.unlink(missing_ok=True)
 
 
 def parts_of(folder: Path, names: Sequence[str]) -> list[Path]:
-    """Return what :func:`written_whole` has left of writing these files in a folder."""
+    """Return temporary files that :func:`written_whole` has left for these names in a folder."""
     wanted = re.compile(rf"\.({'|'.join(map(re.escape, names))})\.[0-9a-f]+\.part")
     found = (path for path in folder.iterdir() if wanted.fullmatch(path.name))
     return [path for path in found if stat.S_ISREG(path.lstat().st_mode)]
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut; where folders cannot be synced, the system does."""
+    """Make a rename survive a power cut, on systems where folders can be synced."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -68,7 +68,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def open_own(path: str | Path, flags: int) -> int:
-    """Open a file of ours, made if it is not there; refuse a link or a device in its place."""
+    """Open a file of ours, creating it if needed; refuse a link or a device."""
     try:
         descriptor = os.open(path, flags | _OURS | getattr(os, "O_NONBLOCK", 0), 0o666)
     except OSError as error:
@@ -84,7 +84,7 @@ def open_own(path: str | Path, flags: int) -> int:
 
 
 def allocate(descriptor: int, size: int) -> None:
-    """Make a file so large and take its space now: no room is an error, not a signal later on."""
+    """Reserve disk space for a file now, so that a full disk is an error and not a signal later."""
     os.ftruncate(descriptor, size)
     if size and hasattr(os, "posix_fallocate"):
         try:
@@ -95,9 +95,9 @@ def allocate(descriptor: int, size: int) -> None:
 
 
 def append_line(path: str | Path, line: str) -> None:
-    """Append one line, all of it or nothing; it is on the disk when this returns.
+    """Append one complete line or nothing; it is on disk when this returns.
 
-    A last line that a power cut has left without its end stays a line of its own.
+    An incomplete last line, left by a power cut, stays a separate line.
     """
     path = Path(path)
     new = not path.exists()
@@ -107,7 +107,7 @@ def append_line(path: str | Path, line: str) -> None:
             text = line.encode() + b"\n"
             if before and os.pread(file.fileno(), 1, before - 1) != b"\n":
                 text = b"\n" + text
-            while text:  # a disk that fills up takes a part first, and then refuses
+            while text:  # a full disk may write a part before it raises an error
                 text = text[file.write(text) :]
             os.fsync(file.fileno())
         except BaseException:
@@ -123,7 +123,7 @@ def read_text(path: str | Path) -> str:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Read a file; say that a folder is none, nor a named pipe, at which one could wait forever.
+    """Read a file; refuse folders and named pipes, which could block forever.
 
     The pipes a shell makes (``<(...)``, /dev/stdin) are read.
     """

@@ -1,4 +1,4 @@
-"""Read JSON and TOML that nobody vouches for: whatever is wrong with them is one sentence."""
+"""Read untrusted JSON and TOML; every problem is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 def parse_json(
     text: str, where: object, error: type[FedgrainError] = FedgrainError, advice: str = ""
 ) -> Any:
-    """Return what a JSON text holds; raise ``error`` with the place and the advice otherwise."""
+    """Return the content of a JSON text, or raise ``error`` with the place and the advice."""
     try:
         content = json.loads(text, parse_int=_whole_number)
     except json.JSONDecodeError as found:
@@ -38,7 +38,7 @@ def parse_json(
 def parse_toml(
     text: str, where: object, error: type[FedgrainError] = FedgrainError, advice: str = ""
 ) -> dict[str, Any]:
-    """Return what a TOML text holds; raise ``error`` with the place and the advice otherwise."""
+    """Return the content of a TOML text, or raise ``error`` with the place and the advice."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as found:
@@ -65,7 +65,7 @@ def _whole_number(digits: str) -> int:
 
 
 def _problem(content: Any) -> str:
-    """Say what of parsed content would break those who work with it; nothing if all is well."""
+    """Return the problem with parsed content; empty if there is none."""
     level, depth = [content], 0
     while level:
         below: list[Any] = []

@@ -17,7 +17,7 @@ OWN = ("dataset", "knowledge", "net", "head", "algorithm")  # settings that may 
 
 
 def named_code(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settings that are code, by name: ``module:callable``."""
+    """Return the settings that name code (``module:callable``), by setting."""
     return {
         name: value
         for name in OWN
@@ -30,13 +30,13 @@ def named_code(settings: Mapping[str, Any]) -> dict[str, str]:
 def check_trust(
     settings: Mapping[str, Any], where: str | Path, trust: Trust, error: type[FedgrainError]
 ) -> None:
-    """Refuse code that a file names unless it is trusted: whoever wrote the file may mean harm."""
+    """Refuse code that a file names unless it is trusted: its author may be malicious."""
     for name, spec in named_code(settings).items():
         if trust is True or (trust is not False and spec in trust):
             continue
         raise error(
             f"{where}: its {name} is {spec!r}, code that would run on this machine; if you trust "
-            "whoever wrote the file, add --trust-code (in Python: trust_code=True)"
+            "the author of the file, add --trust-code (in Python: trust_code=True)"
         )
 
 
@@ -50,7 +50,7 @@ def load_callable(spec: str, kind: str, error: type[FedgrainError]) -> Callable[
 
 
 def load_named(spec: str, kind: str, error: type[FedgrainError]) -> Any:
-    """Import what ``module:name`` names; None if the module has no such name."""
+    """Import ``module:name``; None if the module has no such name."""
     module_name, _, name = spec.partition(":")
     if not module_name or not name:
         raise error(f"{kind} {spec!r} is not of the form module:callable")
@@ -79,7 +79,7 @@ def load_named(spec: str, kind: str, error: type[FedgrainError]) -> Any:
 def call_own(
     spec: str, kind: str, error: type[FedgrainError], *arguments: Any, called_with: str
 ) -> Any:
-    """Call what ``module:callable`` names; ``called_with`` says in words what it is given."""
+    """Call ``module:callable``; ``called_with`` describes its arguments in messages."""
     own = load_callable(spec, kind, error)
     try:
         inspect.signature(own).bind(*arguments)
@@ -93,7 +93,7 @@ def call_own(
 
 @contextmanager
 def explained_errors(spec: str, kind: str, error: type[FedgrainError]) -> Iterator[None]:
-    """Turn what the user's code raises into one sentence with its place; ours pass as they are."""
+    """Turn exceptions of the user's code into one sentence with file and line; ours pass."""
     try:
         yield
     except FedgrainError:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def numpy_generator(seed: int, purpose: str, *numbers: int) -> np.random.Generator:
-    """Return the generator of one purpose: the same bits whatever else was drawn before."""
+    """Return the generator of one purpose; its bits do not depend on other draws."""
     word = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8], "big")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, word, *numbers])))
 

@@ -1,4 +1,4 @@
-"""Text that others wrote, made fit for a log or a terminal."""
+"""Make text from outside safe for a log or a terminal."""
 
 from __future__ import annotations
 

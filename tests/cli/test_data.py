@@ -82,7 +82,7 @@ def test_get_offline_takes_one_sentence(fedgrain, places):
     nobody = "http://127.0.0.1:9"  # the discard port: nobody listens
     done = fedgrain("data", "get", "cifar100", FEDGRAIN_MIRROR=nobody, **places)
     assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
-    assert "put cifar-100-python.tar.gz, got elsewhere, into" in done.stderr
+    assert "get cifar-100-python.tar.gz elsewhere and put it into" in done.stderr
 
 
 def test_show_an_empty_archive(fedgrain, places, tmp_path):

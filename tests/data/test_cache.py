@@ -56,7 +56,7 @@ def test_a_flipped_bit_anywhere_makes_the_entry_again(entry, name, caplog) -> No
         with caplog.at_level(logging.WARNING, "fedgrain"):
             caplog.clear()
             stored = load_or_build(KEY, build)
-        assert len(caplog.records) == 1 and "is made again" in caplog.text
+        assert len(caplog.records) == 1 and "rebuilding the cache entry" in caplog.text
         np.testing.assert_array_equal(stored.images, IMAGES)
         assert stored.labels.tolist() == list(range(6))
         assert stored.about == {"count": 6, "unreadable": [], "warnings": []}
@@ -166,7 +166,7 @@ def test_a_disk_that_fills_up_meanwhile_is_one_sentence(cache, monkeypatch) -> N
 
     monkeypatch.setattr(cache_module, "allocate", full)
     listing = Listing(["x.png"], np.zeros(1, np.int32), np.zeros(1, np.int8))
-    with pytest.raises(ValueError, match=r"no room for the decoded images; make room, or point"):
+    with pytest.raises(ValueError, match=r"no space for the decoded images; free some, or point"):
         load_or_decode(KEY, lambda: listing, Decoding(4))
     assert not [path for path in (cache / "arrays").iterdir() if path.is_dir()]
 

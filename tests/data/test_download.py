@@ -136,7 +136,7 @@ def test_offline_it_says_where_to_put_the_file(mirror, cache):
     text = str(error.value)
     assert (
         "no connection" in text
-        and f"put cifar-100-python.tar.gz, got elsewhere, into {cache}" in text
+        and f"get cifar-100-python.tar.gz elsewhere and put it into {cache}" in text
     )
     assert "\n" not in text and left_over(cache) == []
 

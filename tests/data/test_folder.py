@@ -88,7 +88,7 @@ MISTAKES = {  # rows -> what the error says; every one names the file and the li
     "too few fields": (["pictures/0.png"], r"images\.csv, line 2: 1 fields where the header has 2"),
     "empty label": (["pictures/0.png,"], r"images\.csv, line 2: the label is empty"),
     "same image twice": (["pictures/0.png,n1", "pictures/1.png,n1", "pictures/0.png,n2"],
-                         r"line 4: 'pictures/0\.png' stands at .*images\.csv, line 2 already"),
+                         r"line 4: 'pictures/0\.png' is also at .*images\.csv, line 2; remove one"),
     "no rows": ([], r"images\.csv: the manifest lists no images"),
 }  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_a_wrong_header_split_or_encoding(site):
 
 
 def test_what_is_not_there_is_named(site, tmp_path, cache):
-    with pytest.raises(DataError, match="needs its place"):
+    with pytest.raises(DataError, match="needs a path"):
         load_dataset("folder")
     with pytest.raises(DataError, match="nowhere: there is no such folder"):
         load_dataset("folder", root=tmp_path / "nowhere")
@@ -136,7 +136,7 @@ def test_what_is_not_there_is_named(site, tmp_path, cache):
 def test_a_folder_in_the_place_of_the_manifest(site):
     (site / "images.csv").unlink(missing_ok=True)
     (site / "images.csv").mkdir()
-    with pytest.raises(DataError, match=r"images\.csv: a folder, where the list of the images"):
+    with pytest.raises(DataError, match=r"images\.csv: a folder, but the list of images"):
         load_dataset("folder", root=site)
 
 

@@ -121,7 +121,7 @@ def test_the_manifest_decides():
 
 
 def test_impossible_partitions_are_refused():
-    with pytest.raises(DataError, match="3 images cannot be dealt out to 4 clients"):
+    with pytest.raises(DataError, match="3 images cannot be divided among 4 clients"):
         partition_iid(3, 4, seed=0)
     with pytest.raises(DataError, match="at least one client"):
         partition_iid(3, 0, seed=0)

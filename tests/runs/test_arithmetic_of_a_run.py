@@ -43,7 +43,7 @@ def test_a_run_goes_on_in_the_arithmetic_it_began_in(stopped) -> None:
     with pytest.raises(RunError) as refused:
         fedgrain.resume(stopped, trust_code=True)
     told = str(refused.value)
-    assert told.startswith(f"{stopped}: the run was begun in {other} arithmetic")
+    assert told.startswith(f"{stopped}: the run was started in {other} arithmetic")
     assert f"set FEDGRAIN_ARITHMETIC={other} before Python starts, or choose a new folder" in told
     assert (stopped / "state.safetensors").read_bytes() == before
     now_in(stopped, here)

@@ -41,7 +41,7 @@ def add_show(actions: Any) -> None:
         "--dataset",
         required=True,
         metavar="NAME",
-        help="glyphs, cifar100, tiny-imagenet, imagenet, folder, or a function of yours as "
+        help="glyphs, cifar100, tiny-imagenet, imagenet, folder, or your own function as "
         "module:callable",
     )
     show.add_argument("--root", type=Path, metavar="DIR", help="where its files are")

@@ -1,4 +1,4 @@
-"""Images and where they lie: the benchmarks, the user's own, and an embedded set."""
+"""Images and where they are stored: the benchmarks, the user's own, and an embedded set."""
 
 from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.data.load import load_dataset

@@ -1,4 +1,4 @@
-"""Unpacking archives that nobody vouches for: nothing outside the folder, no bombs, all or nothing.
+"""Unpack untrusted archives safely: inside their folder, without bombs, completely or not at all.
 
 Tar archives go through ``tarfile`` with ``filter="data"``; links and devices are refused as well,
 since no data set needs them. A decompression bomb is stopped by counting the bytes that come out
@@ -28,9 +28,9 @@ MAX_MEMBERS = 5_000_000
 MAX_RATIO = 100  # images hardly compress; zeros compress a thousandfold and more
 DAMAGE = (
     tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError,
-    RuntimeError,  # zipfile's word for a password, or a compression it does not know
+    RuntimeError,  # zipfile raises it for a password, or an unknown compression
 )  # fmt: skip
-FREE_BYTES = 16 * 2**20  # what any archive may unpack to
+FREE_BYTES = 16 * 2**20  # any archive may unpack to this size
 
 
 class _Counted:
@@ -51,7 +51,7 @@ def bomb(name: str) -> DataError:
     """Return the error for an archive that grows too large."""
     return DataError(
         f"{name}: unpacks to more than {MAX_RATIO} times its size (a decompression bomb?); "
-        "get the archive from its official place"
+        "get the archive from its official source"
     )
 
 
@@ -67,7 +67,7 @@ def unpack(archive: Path, target: Path) -> None:
         except DAMAGE as error:
             raise damaged(archive, error) from None
         except OSError as error:
-            if error.errno is None:  # gzip's and bz2's word for a damaged stream
+            if error.errno is None:  # gzip and bz2 raise it for a damaged stream
                 raise damaged(archive, error) from None
             raise
         move_into_place(folder, target)
@@ -145,5 +145,5 @@ def refused(archive: Path, name: str) -> DataError:
     """Return the error for a member that is a link, a device or lies outside the folder."""
     return DataError(
         f"{archive}: its member {name!r} would be written outside its folder or is not a plain "
-        "file; nothing was unpacked: get the archive from its official place"
+        "file; nothing was unpacked: get the archive from its official source"
     )

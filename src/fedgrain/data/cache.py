@@ -32,15 +32,15 @@ from fedgrain.data.places import Layout, cache_directory
 from fedgrain.errors import DataError, FedgrainError
 from fedgrain.files import allocate, open_own
 
-FORMAT = 1  # raise it when what is stored, or how an image is decoded, changes
+FORMAT = 1  # raise it when the stored content, or the decoding of images, changes
 ARRAYS = ("images.npy", "labels.npy", "splits.npy")
-BLOCK = 2**26  # bytes that are hashed at a time, on every core
+BLOCK = 2**26  # bytes hashed at a time, on every core
 _LOG = logging.getLogger("fedgrain")
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a cache entry holds; labels are class numbers in the data set's own order."""
+    """The content of a cache entry; labels are class numbers in the data set's own order."""
 
     images: NDArray[np.uint8]  # [images, height, width, channels], memory-mapped
     labels: NDArray[np.int32]  # [images]
@@ -56,8 +56,8 @@ class Stored:
 def load_or_build(key: dict[str, Any], build: Callable[[Path], dict[str, Any]]) -> Stored:
     """Return the entry for a key; ``build`` writes images, labels and splits.npy into a directory.
 
-    What ``build`` returns (JSON) is kept beside them. Two processes that want the same entry wait
-    for one another. An entry that is not as it was written is made again.
+    The return value of ``build`` (JSON) is stored with them. If two processes want the same entry,
+    one waits for the other. A damaged entry is built again.
     """
     content = json.dumps({"format": FORMAT, **key}, sort_keys=True)
     name = f"{key['dataset']}-{hashlib.sha256(content.encode()).hexdigest()[:20]}"
@@ -75,7 +75,7 @@ def load_or_build(key: dict[str, Any], build: Callable[[Path], dict[str, Any]]) 
 
 
 def _load(entry: Path, *, tell: bool = False) -> Stored | None:
-    """Return what is in an entry; None where there is none, or not as it was written."""
+    """Return the content of an entry; None if it is missing or damaged."""
     if not os.path.lexists(entry):
         return None
     try:
@@ -87,7 +87,7 @@ def _load(entry: Path, *, tell: bool = False) -> Stored | None:
         return Stored(images, np.load(entry / "labels.npy"), np.load(entry / "splits.npy"), about)
     except (FedgrainError, OSError, ValueError) as error:
         if tell:
-            _LOG.warning("fedgrain: the cache entry %s is made again: %s", entry, error)
+            _LOG.warning("fedgrain: rebuilding the cache entry %s: %s", entry, error)
         return None
 
 
@@ -121,7 +121,7 @@ def _build(entry: Path, build: Callable[[Path], dict[str, Any]]) -> None:
 
 @contextmanager
 def _room(folder: Path) -> Iterator[None]:
-    """Say in one sentence that the disk is full; numpy tells only how much it has written."""
+    """Raise a clear error when the disk is full; numpy only says how much it has written."""
     try:
         yield
     except OSError as error:
@@ -129,7 +129,7 @@ def _room(folder: Path) -> Iterator[None]:
         if not full and not (error.errno is None and "written" in str(error)):
             raise
         raise DataError(
-            f"{folder.parent.parent}: no room for the decoded images; make room, or point "
+            f"{folder.parent.parent}: no space for the decoded images; free some, or point "
             "FEDGRAIN_CACHE at a larger disk"
         ) from None
 
@@ -151,7 +151,7 @@ def create_images(folder: Path, count: int, size: int) -> Path:
 
 
 def drop_images(path: Path, kept: NDArray[np.int64]) -> None:
-    """Keep some of the images of ``images.npy``, in their order and without room for a copy."""
+    """Keep some of the images of ``images.npy``, in order, without making a copy."""
     rows = np.load(path, mmap_mode="r+")
     for place, row in enumerate(kept.tolist()):
         if place != row:  # rows only move to the front, over what was moved or dropped
@@ -161,7 +161,7 @@ def drop_images(path: Path, kept: NDArray[np.int64]) -> None:
     del rows
     with path.open("r+b") as file:
         _write_header(file, shape)
-        if file.tell() != start:  # numpy leaves room for a count to change
+        if file.tell() != start:  # numpy pads the header, so its length should not change
             raise RuntimeError(f"the header of {path} has become longer")
         file.truncate(start + int(np.prod(shape)))
 
@@ -196,10 +196,10 @@ def folder_of(source: Path, layout: Layout) -> Path:
 
 
 def identity(*paths: Path) -> str:
-    """Return path, size and time of change of files or directories: other content, other text.
+    """Return a text of the paths, sizes and modification times of files or directories.
 
-    A directory's time changes when a file in it is added, removed or renamed. A picture that is
-    overwritten in place is not noticed.
+    A directory's time changes when a file in it is added, removed or renamed, but not when an image
+    is overwritten in place.
     """
     states = [(path.resolve(), path.stat()) for path in paths]
     return "\n".join(f"{path}|{state.st_size}|{state.st_mtime_ns}" for path, state in states)
@@ -209,7 +209,7 @@ def identity(*paths: Path) -> str:
 def only_one(target: Path) -> Iterator[None]:
     """Hold a lock while building ``target`` (not on Windows, where both build and one wins).
 
-    What killed processes have left of building anything here is removed.
+    Unfinished builds that killed processes have left here are removed.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
@@ -227,7 +227,7 @@ def only_one(target: Path) -> Iterator[None]:
 
 
 def _remove_left_behind(target: Path) -> None:
-    """Remove folders in which a process was building that is gone: nobody holds their lock."""
+    """Remove unfinished builds of processes that are gone: nobody holds their lock."""
     import fcntl
 
     for path in target.parent.iterdir():

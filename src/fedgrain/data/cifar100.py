@@ -1,4 +1,4 @@
-"""CIFAR-100 from its official pickles, read so that a forged file can run nothing."""
+"""CIFAR-100 from its official pickles, read so that a forged file cannot run code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedgrain.data.places import Layout, require_source
 from fedgrain.errors import DataError
 from fedgrain.taxonomy.classes import class_list
 
-MEMBERS = {  # official md5 sums, the same whatever archive the files travelled in
+MEMBERS = {  # official md5 sums of the files, independent of the archive
     "train": "16019d7e3df5f24257cddd939b257f8d",
     "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
     "meta": "7973b15100ade9c7d40fb424638fde48",
@@ -88,7 +88,7 @@ def _read_split(path: Path, count: int) -> tuple[NDArray[np.uint8], NDArray[np.i
 
 
 def _check_class_order(path: Path) -> None:
-    """Check the order that gives the label numbers their meaning in the mapping to WordNet."""
+    """Check the order of classes: the mapping to WordNet depends on it."""
     names = read_pickle(path).get(b"fine_label_names")
     classes = class_list("cifar100")
     expected = [classes.names[wnid].replace(" ", "_").encode() for wnid in classes.wnids]
@@ -97,7 +97,7 @@ def _check_class_order(path: Path) -> None:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Admits the three globals a pickled array of bytes needs, and no other."""
+    """Allows only the three globals that a pickled array of bytes needs."""
 
     ADMITTED = {  # noqa: RUF012 - a constant
         ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
@@ -116,7 +116,7 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def read_pickle(path: Path) -> dict[bytes, object]:
-    """Read a CIFAR pickle; anything but plain values and arrays is refused before it runs."""
+    """Read a CIFAR pickle; anything but plain values and arrays is refused unread."""
     try:
         content = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
     except DataError as error:

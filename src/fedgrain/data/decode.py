@@ -1,7 +1,7 @@
 """From image files to one array on disk, on all cores.
 
-Workers write straight into the array's file, so neither pixels nor the array travel between
-processes and 500,000 images at 224 need no more memory than a handful.
+Workers write straight into the array's file, so no pixels are sent between processes, and 500,000
+images at 224 need no more memory than a few.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fedgrain.errors import DataError
 MAX_UNREADABLE = 0.01  # default share of files that may be unreadable and are skipped
 BLOCK = 128  # images per task
 FEW = 1000  # below this, starting processes takes longer than decoding
-# What is opened, whatever a file is called: others (EPS) may start programs.
+# The formats that are opened, whatever a file is called: others (EPS) may start programs.
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
 
 
@@ -64,8 +64,8 @@ class Decoding:
 def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
     """Decode an image to RGB [size, size, 3]: upright by EXIF, shorter side resized, centre crop.
 
-    Greyscale, palette and CMYK become RGB, 16-bit grey keeps its upper 8 bits, and what is
-    transparent shows white. Only plain files of the :data:`FORMATS` are read.
+    Greyscale, palette and CMYK become RGB, 16-bit grey keeps its upper 8 bits, and transparent
+    pixels become white. Only plain files of the :data:`FORMATS` are read.
     """
     with (
         _bombs_are_errors(),
@@ -85,17 +85,17 @@ def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
 
 
 def kind_of(mode: int) -> str:
-    """Say what a path leads to that is not a plain file."""
+    """Return the kind of a file that is not a plain file, for messages."""
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def _opened(path: str | Path) -> IO[bytes]:
-    """Open a plain file; reading from anything else could wait forever, or do something."""
+    """Open a plain file; reading from anything else could block or have side effects."""
     _check_plain(Path(path).stat().st_mode)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        _check_plain(os.fstat(descriptor).st_mode)  # it may have been swapped
+        _check_plain(os.fstat(descriptor).st_mode)  # it may have been replaced meanwhile
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -109,7 +109,7 @@ def _check_plain(mode: int) -> None:
 
 @contextmanager
 def _formats_named() -> Iterator[None]:
-    """Say which formats there are where a file has another; Pillow would name an open file."""
+    """Raise an error that lists the formats; Pillow's would show the file object."""
     try:
         yield
     except UnidentifiedImageError:
@@ -131,7 +131,7 @@ def _as_rgb(image: Image.Image) -> Image.Image:
 
 @contextmanager
 def _bombs_are_errors() -> Iterator[None]:
-    """Refuse what Pillow only warns of: a picture of more than 89 million pixels.
+    """Refuse images of more than 89 million pixels, of which Pillow only warns.
 
     Its other warnings, such as a damaged EXIF block, would come once per image.
     """
@@ -198,7 +198,7 @@ def _decode_block(task: tuple[str, int, list[str], int]) -> dict[int, str]:
     target, start, paths, size = task
     first = np.load(target, mmap_mode="r").offset
     failures: dict[int, str] = {}
-    with Path(target).open("r+b", buffering=0) as file:  # a full disk is an error to a write
+    with Path(target).open("r+b", buffering=0) as file:  # a write to a full disk raises an error
         for row, path in enumerate(paths, start):
             try:
                 image = decode_image(path, size)
@@ -207,7 +207,7 @@ def _decode_block(task: tuple[str, int, list[str], int]) -> dict[int, str]:
                 continue
             file.seek(first + row * image.nbytes)
             pixels = image.tobytes()
-            while pixels:  # a disk that fills up takes a part first, and then refuses
+            while pixels:  # a full disk may write a part before it raises an error
                 pixels = pixels[file.write(pixels) :]
     return failures
 
@@ -215,7 +215,7 @@ def _decode_block(task: tuple[str, int, list[str], int]) -> dict[int, str]:
 def load_or_decode(
     key: dict[str, Any], listing: Callable[[], Listing], decoding: Decoding
 ) -> Stored:
-    """Return decoded images from the cache, decoding the first time; warn of what was skipped.
+    """Return decoded images from the cache, decoding them the first time; warn of skipped files.
 
     ``listing()`` is called only when the cache has no entry for ``key`` and the size.
     """
@@ -254,7 +254,7 @@ def _build(folder: Path, listing: Listing, decoding: Decoding) -> dict[str, Any]
 
 
 def _printable(text: str) -> str:
-    """Return a text that UTF-8 can hold: file names may hold other bytes."""
+    """Return a text that UTF-8 can encode: file names may contain other bytes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -265,6 +265,6 @@ def _check_share(about: dict[str, Any], max_unreadable: float) -> None:
         more = f"; and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise DataError(
             f"{len(bad)} of {count} images cannot be read, more than the allowed share of "
-            f"{max_unreadable:g}: {shown}{more}; mend or remove them, or raise max_unreadable "
+            f"{max_unreadable:g}: {shown}{more}; repair or remove them, or raise max_unreadable "
             "(--max-unreadable)"
         )

@@ -65,7 +65,7 @@ def get(dataset: str, *, progress: bool | None = None) -> Path:
 
 
 def _fetch(official: Official, cache: Path, progress: bool) -> Path:
-    """Download with a checksum; pooch writes aside and renames only what is whole and right."""
+    """Download with a checksum; pooch keeps a file only if it is complete and correct."""
     name = official.layout.official
     pooch.get_logger().setLevel("WARNING")  # it announces every attempt
     for attempt in range(1, ATTEMPTS + 1):
@@ -75,16 +75,16 @@ def _fetch(official: Official, cache: Path, progress: bool) -> Path:
                 official.url, f"md5:{official.md5}", name, cache, downloader=downloader
             )
             return Path(found)
-        except OSError as error:  # everything that goes wrong on the way
+        except OSError as error:  # any network problem
             failure = DataError(
-                f"{official.url} cannot be downloaded ({_reason(error)}); put {name}, got "
-                f"elsewhere, into {cache} or the directory FEDGRAIN_DATA names"
+                f"{official.url} cannot be downloaded ({_reason(error)}); get {name} elsewhere "
+                f"and put it into {cache} or the directory in FEDGRAIN_DATA"
             )
-        except ValueError:  # pooch's word for a wrong checksum
+        except ValueError:  # pooch raises it for a wrong checksum
             failure = DataError(
                 f"{official.url}: what arrived does not have the official md5 {official.md5} "
-                f"({attempt} attempts); nothing was kept: try again later, or put {name}, got "
-                f"elsewhere, into {cache}"
+                f"({attempt} attempts); nothing was kept: try again later, or get {name} "
+                f"elsewhere and put it into {cache}"
             )
     raise failure
 
@@ -100,7 +100,7 @@ def _reason(error: OSError) -> str:
 
 
 def _unpack_into(archive: Path, folder: Path, layout: Layout) -> None:
-    """Unpack aside; the folder appears under its official name when it is complete."""
+    """Unpack to a temporary folder and rename it to its official name when complete."""
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as aside:
         content = Path(aside) / "content"
         unpack(archive, content)

@@ -1,4 +1,4 @@
-"""The user's own images: a manifest beside a taxonomy CSV, or class folders."""
+"""The user's own images: a manifest and a taxonomy CSV, or class folders."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def load_folder(
     """
     if root is None and manifest is None:
         raise DataError(
-            "a folder of images needs its place: give root (--data-root DIR, or --root DIR in "
+            "a folder of images needs a path: give root (--data-root DIR, or --root DIR in "
             "fedgrain data)"
         )
     folder = Path(root) if root is not None else Path(str(manifest)).parent
@@ -54,7 +54,7 @@ def load_folder(
     tree = taxonomy if isinstance(taxonomy, Taxonomy) else _read_tree(folder, taxonomy)
     listed = Path(manifest) if manifest is not None else folder / MANIFEST
     if listed.is_dir():
-        raise DataError(f"{listed}: a folder, where the list of the images should be; rename it")
+        raise DataError(f"{listed}: a folder, but the list of images should be here; rename it")
     by_manifest = manifest is not None or listed.is_file()
     rows = read_manifest(listed, tree) if by_manifest else read_class_folders(folder, tree)
     inside = None if allow_links else listed.parent if by_manifest else folder
@@ -62,7 +62,7 @@ def load_folder(
     numbers = np.arange(len(rows.paths), dtype=np.int32)
     listing = Listing([str(path) for path in rows.paths], numbers, np.zeros(len(numbers), np.int8))
     stored = load_or_decode(key, lambda: listing, Decoding(size, max_unreadable, workers, progress))
-    kept = stored.labels  # the cache holds pixels and row numbers: a label may change in between
+    kept = stored.labels  # the cache has pixels and row numbers: labels may have changed since
     splits, split_names = _numbered([rows.splits[row] for row in kept], SPLITS)
     clients, client_names = _numbered_or_none(rows.clients, kept)
     annotators, annotator_names = _numbered_or_none(rows.annotators, kept)
@@ -123,15 +123,15 @@ def _read_tree(folder: Path, path: str | Path | None) -> Taxonomy:
 
 
 class _Links:
-    """Tells links that lead out of a folder, also by a folder in between; None lets all pass.
+    """Finds links that lead out of a folder, also through a parent folder; None allows all.
 
-    A path that names another place openly, absolute or with dots, is none of them.
+    A path that names another place itself, absolute or with dots, is not such a link.
     """
 
     def __init__(self, root: Path | None) -> None:
         self._named = None if root is None else os.path.abspath(root)  # noqa: PTH100 - no links
         self._real = None if root is None else os.path.realpath(root)
-        self._folders: dict[str, tuple[bool, bool]] = {}  # each is looked up once
+        self._folders: dict[str, tuple[bool, bool]] = {}  # each folder is resolved once
 
     def lead_out(self, path: Path, is_link: bool) -> bool:
         if self._named is None or self._real is None:
@@ -151,9 +151,9 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _identity(rows: Rows, root: Path | None) -> str:
-    """Digest path, size and time of every image; a missing one is an error with its line.
+    """Return a digest of path, size and time of every image; a missing one is an error.
 
-    So is one that is not a plain file, and a link that leads out of ``root``, where given.
+    So is anything but a plain file, and a link that leads out of ``root``, if given.
     """
     digest = hashlib.sha256()
     missing: list[int] = []
@@ -165,7 +165,7 @@ def _identity(rows: Rows, root: Path | None) -> str:
             leads_out = links.lead_out(path, is_link)
             if is_link and not leads_out:
                 state = os.stat(path)  # noqa: PTH116 - half the time of Path.stat on many files
-        except (OSError, ValueError):  # a path with a NUL is none
+        except (OSError, ValueError):  # a path with a NUL byte does not exist
             missing.append(number)
             continue
         if leads_out:
@@ -193,8 +193,8 @@ def _identity(rows: Rows, root: Path | None) -> str:
 def _numbered(
     values: Sequence[str], order: Sequence[str] | None = None
 ) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Give numbers to the values that occur, in order or sorted; an empty one becomes -1."""
-    present = set(values)  # only membership is asked
+    """Assign numbers to the values, in order or sorted; an empty one becomes -1."""
+    present = set(values)  # used only for membership tests
     names = tuple(n for n in (order or sorted(present)) if n in present and n)
     number_of = {name: number for number, name in enumerate(names)}
     return np.array([number_of.get(value, -1) for value in values], np.int32), names

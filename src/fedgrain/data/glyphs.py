@@ -98,7 +98,7 @@ def glyph_taxonomy() -> Taxonomy:
 def load_glyphs(*, train: int = 5_000, test: int = 1_000, seed: int = 0) -> LabelledImages:
     """Draw the data set: equally many images of every class (numbers differ by at most one).
 
-    It is drawn once in a process, for the many runs of a study, and so cannot be written to.
+    It is drawn once per process, for the many runs of a study, so the arrays are read-only.
     """
     if train < 1 or test < 0:
         raise DataError(f"glyphs needs at least one training image, not {train} (and {test} test)")

@@ -1,4 +1,4 @@
-"""``LabelledImages``: the one type everything downstream of the data room sees."""
+"""``LabelledImages``: the type of every data set."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNKNOWN_STATISTICS = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))  # metho
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledImages:
-    """Images with one node of a taxonomy each, and what is known of where they come from.
+    """Images, each labelled with a node of a taxonomy, and their clients and annotators if known.
 
     ``images`` may be a memory map, larger than memory: index it, do not copy it. ``labels`` are
     node numbers of ``taxonomy``, at any depth: leaves in the benchmarks, whatever the labeller knew
@@ -57,7 +57,7 @@ class LabelledImages:
     unreadable: tuple[str, ...] = ()  # skipped files and why
 
     def __post_init__(self) -> None:
-        """Refuse arrays that do not belong together, before anything is trained on them."""
+        """Refuse arrays that do not fit together."""
         if self.images.ndim != 4 or self.images.dtype != np.uint8:
             raise DataError(
                 f"{self.name}: images must be uint8 [images, height, width, channels], "
@@ -110,7 +110,7 @@ class LabelledImages:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this data from other: tree, labels and whose, splits, some of the images."""
+        """A digest of the tree, labels, labellers, splits and some of the images."""
         found = hashlib.sha256(self.taxonomy.content_hash.encode())
         found.update(repr((self.images.shape, self.split_names, self.client_names)).encode())
         for numbers in (self.labels, self.splits, self.clients, self.annotators):

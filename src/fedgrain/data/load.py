@@ -15,7 +15,7 @@ from fedgrain.plugins import explained_errors, load_callable, load_named
 
 
 def layouts() -> dict[str, Layout]:
-    """Return how each data set that lies on disk is recognised there."""
+    """Return how each data set is recognised on disk."""
     return {
         name: load_named(entry.layout, "layout", DataError)
         for name, entry in DATASETS.items()
@@ -26,14 +26,14 @@ def layouts() -> dict[str, Layout]:
 def load_dataset(name: str, *, root: str | Path | None = None, **options: Any) -> LabelledImages:
     """Load a data set; ``options`` are those of its own loader (``load_glyphs`` and so on).
 
-    ``root`` is where its files lie; without it ``FEDGRAIN_DATA`` and the cache directory are
-    searched. A name ``module:callable`` calls a function of the user's that returns
-    ``LabelledImages``, with ``root`` (where given) and the options.
+    ``root`` is where its files are; without it ``FEDGRAIN_DATA`` and the cache directory are
+    searched. A name ``module:callable`` calls the user's function, with ``root`` (if given) and the
+    options; it must return ``LabelledImages``.
     """
     if name not in DATASETS and ":" not in name:
         raise DataError(
             f"there is no data set {name!r}; choose one of {', '.join(DATASETS)}, "
-            "or give a function of yours as module:callable"
+            "or name your own function as module:callable"
         )
     home = DATASETS[name].home if name in DATASETS else name
     loader = load_callable(home, "data set", DataError)

@@ -38,7 +38,7 @@ class Rows:
 
 
 class Labels:
-    """Finds nodes by id or by unique name; says what is near when there is none."""
+    """Finds nodes by id or unique name, and suggests similar ones if there is no match."""
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         self._taxonomy = taxonomy
@@ -47,7 +47,7 @@ class Labels:
             self._by_name.setdefault(name, []).append(number)
 
     def find(self, label: str, where: str) -> int:
-        """Return the node of a label; ``where`` opens the message if there is none."""
+        """Return the node of a label; ``where`` starts the error message if there is none."""
         if label in self._taxonomy:
             return self._taxonomy.index(label)
         found = self._by_name.get(label, [])
@@ -62,7 +62,7 @@ class Labels:
         near = difflib.get_close_matches(label, known, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise DataError(
-            f"{where}: the label {label!r} is no node of the taxonomy, by id or by name{hint}"
+            f"{where}: the label {label!r} is not a node of the taxonomy, by id or by name{hint}"
         )
 
 
@@ -85,9 +85,7 @@ def read_manifest(path: str | Path, taxonomy: Taxonomy) -> Rows:
         nodes.append(node_of[row["label"]])
         image = path.parent / row["path"]
         if image in line_of:
-            raise DataError(
-                f"{where}: {row['path']!r} stands at {line_of[image]} already; remove one"
-            )
+            raise DataError(f"{where}: {row['path']!r} is also at {line_of[image]}; remove one")
         line_of[image] = where
         _check_split(row.get("split", ""), where)
         for name, value in row.items():
@@ -105,7 +103,7 @@ def read_manifest(path: str | Path, taxonomy: Taxonomy) -> Rows:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield where each row stands, and its fields by column."""
+    """Yield the file and line of each row, and its fields by column."""
     try:
         text = read_text(path)
     except FileNotFoundError:
@@ -136,7 +134,7 @@ def _check_header(header: Sequence[str], path: Path) -> None:
     unknown = [name for name in header if name not in COLUMNS]
     if missing or unknown or len(set(header)) < len(header):
         raise DataError(
-            f"{path}, line 1: the header is {','.join(header)!r}; write path,label and, as wanted, "
+            f"{path}, line 1: the header is {','.join(header)!r}; write path,label and optionally "
             "client, annotator and split, each once"
         )
 

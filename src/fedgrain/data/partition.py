@@ -1,7 +1,7 @@
-"""Who gets which image: train and validation, and the clients (method, section 10).
+"""Divide images: into train and validation, and among clients (method, section 10).
 
-Every function returns image numbers in ascending order and draws from a stream of its own, so the
-same seed gives the same parts on every machine.
+Every function returns image numbers in ascending order and uses its own random stream, so the same
+seed gives the same parts on every machine.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def split_validation(
 
 
 def partition_iid(count: int, clients: int, *, seed: int) -> list[Indices]:
-    """Deal images out to clients: a seeded permutation cut into equal parts (sizes differ by 1)."""
+    """Divide images evenly: a seeded permutation cut into equal parts (sizes differ by 1)."""
     _check_clients(count, clients)
     order = numpy_generator(seed, "iid partition").permutation(count)
     return [np.sort(part) for part in np.array_split(order, clients)]
@@ -60,7 +60,7 @@ def partition_iid(count: int, clients: int, *, seed: int) -> list[Indices]:
 def partition_dirichlet(
     labels: Labels, clients: int, concentration: float, *, seed: int
 ) -> list[Indices]:
-    """Deal each class out by shares drawn from a Dirichlet distribution.
+    """Divide each class among clients by shares drawn from a Dirichlet distribution.
 
     A small ``concentration`` gives each class to few clients, a large one tends to equal shares.
     Every client gets at least one image: a client left with none takes one from the largest.
@@ -85,7 +85,7 @@ def partition_dirichlet(
 
 
 def partition_given(clients: NDArray[np.int32] | None, names: Sequence[str]) -> list[Indices]:
-    """Deal images out as a manifest says (its column ``client``), in the order of ``names``."""
+    """Divide images by the column ``client`` of a manifest, in the order of ``names``."""
     if clients is None:
         raise DataError(
             "the data names no clients; add a column 'client' to the manifest or choose "
@@ -119,5 +119,5 @@ def _check_clients(count: int, clients: int) -> None:
         raise DataError(f"there must be at least one client, not {clients}")
     if clients > count:
         raise DataError(
-            f"{count} images cannot be dealt out to {clients} clients; use fewer clients"
+            f"{count} images cannot be divided among {clients} clients; use fewer clients"
         )

@@ -1,4 +1,4 @@
-"""Where data lies: ``FEDGRAIN_DATA``, then the cache directory; unpacked or as an archive."""
+"""Where data is found: ``FEDGRAIN_DATA``, then the cache directory; unpacked or as an archive."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cache_directory() -> Path:
 
 
 def data_directories(root: str | Path | None = None) -> list[Path]:
-    """Return the directories to search, in order: ``root`` alone where given."""
+    """Return the directories to search, in order; only ``root`` if it is given."""
     if root is not None:
         return [Path(root).expanduser()]
     given = os.environ.get("FEDGRAIN_DATA")
@@ -57,7 +57,7 @@ def find_source(layout: Layout, root: str | Path | None = None) -> Path | None:
 
 
 def require_source(layout: Layout, root: str | Path | None = None) -> Path:
-    """Return the unpacked folder or the archive of a data set, or say where to put it."""
+    """Return the unpacked folder or the archive of a data set; an error says where to put it."""
     found = find_source(layout, root)
     if found is not None:
         return found
