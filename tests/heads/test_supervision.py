@@ -261,8 +261,16 @@ HEADLESS = np.array([node != "r" for node in TREE.ids])
         ),
         ("flat-softmax", {"supervision": "projection", "known": KNOWN[1:]}, "over the 5 nodes"),
         ("flat-softmax", {"supervision": "projection", "known": KNOWN * 1.0}, "array of float64"),
-        ("flat-softmax", {"supervision": "projection", "known": OPEN}, "'a1' is known but its par"),
-        ("flat-softmax", {"supervision": "projection", "known": HEADLESS}, "root must be known"),
+        (
+            "flat-softmax",
+            {"supervision": "projection", "known": OPEN},
+            "knows 'a1' but not its par",
+        ),
+        (
+            "flat-softmax",
+            {"supervision": "projection", "known": HEADLESS},
+            "does not know the root 'r'",
+        ),
     ],
 )
 def test_combinations_without_meaning_are_refused(name, options, message):

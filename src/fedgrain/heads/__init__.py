@@ -19,7 +19,7 @@ from fedgrain.heads.branches import (
 from fedgrain.heads.cond_sigmoid import CondSigmoid
 from fedgrain.heads.cond_softmax import CondSoftmax
 from fedgrain.heads.flat_softmax import FlatSoftmax
-from fedgrain.heads.projection import Projection
+from fedgrain.heads.projection_tensors import ProjectionTensors
 from fedgrain.heads.ps_softmax import PSSoftmax
 from fedgrain.heads.softmax_descendant import SoftmaxDescendant
 from fedgrain.heads.softmax_margin import SoftmaxMargin
@@ -39,7 +39,7 @@ __all__ = [
     "FlatSoftmax",
     "Head",
     "PSSoftmax",
-    "Projection",
+    "ProjectionTensors",
     "SoftmaxDescendant",
     "SoftmaxMargin",
     "Supervised",

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fedgrain.catalogue import HEADS
 from fedgrain.errors import HeadError
-from fedgrain.heads.projection import Projection
+from fedgrain.heads.projection_tensors import ProjectionTensors
 from fedgrain.heads.tree_sums import TreeSums
 from fedgrain.taxonomy.tree import Taxonomy
 
@@ -90,7 +90,9 @@ class Head(nn.Module, ABC):
         """Return -log P(label) [batch]: the label is merely a true ancestor of the class."""
         return -self.node_log_probs(logits).gather(1, labels.long()[:, None])[:, 0]
 
-    def projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:
+    def projection_losses(
+        self, logits: Tensor, labels: Tensor, projection: ProjectionTensors
+    ) -> Tensor:
         """Return -log of the probability that the client writes the label [batch]."""
         raise HeadError(f"head {self.name} has no projection likelihood")
 

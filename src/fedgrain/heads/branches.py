@@ -17,7 +17,7 @@ from fedgrain.errors import HeadError
 from fedgrain.heads.base import at_least_float32, check_labels, minus_log_share
 from fedgrain.heads.chunks import run_in_chunks, samples_at_once
 from fedgrain.heads.cond_softmax import CondSoftmax
-from fedgrain.heads.projection import known_mask
+from fedgrain.knowledge.known_nodes import check_known_nodes
 from fedgrain.taxonomy.tree import BoolArray, Taxonomy
 
 TOGETHER = -1  # target of a sample labelled exactly at the branch: its unknown children together
@@ -69,8 +69,7 @@ def unknown_children(taxonomy: Taxonomy, branch: int, known: Tensor | BoolArray)
     With a mask for each of its labellers [labellers, nodes] it is [labellers, children].
     """
     masks = np.asarray(known)
-    for mask in masks if masks.ndim == 2 else [masks]:
-        known_mask(taxonomy, mask)
+    check_known_nodes(taxonomy, np.atleast_2d(masks), HeadError)
     return torch.tensor(~masks[..., taxonomy.children(branch)])
 
 

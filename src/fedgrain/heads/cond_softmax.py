@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fedgrain.heads.base import Head, at_least_float32, minus_log_share
-from fedgrain.heads.projection import Projection
+from fedgrain.heads.projection_tensors import ProjectionTensors
 from fedgrain.taxonomy.tree import Taxonomy
 
 
@@ -55,7 +55,9 @@ class CondSoftmax(Head):
         """Return -log P(label), which is the paper's rule."""
         return self.sample_losses(logits, labels)
 
-    def projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:
+    def projection_losses(
+        self, logits: Tensor, labels: Tensor, projection: ProjectionTensors
+    ) -> Tensor:
         """Return the path's loss, plus that of "one of the unknown children" at the label itself.
 
         This is the branch-wise form of the projection likelihood: P(label) times the share of its

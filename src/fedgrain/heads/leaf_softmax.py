@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedgrain.heads.base import Head, minus_log_share
-from fedgrain.heads.projection import Projection
+from fedgrain.heads.projection_tensors import ProjectionTensors
 from fedgrain.taxonomy.tree import Taxonomy
 
 
@@ -56,11 +56,13 @@ class LeafSoftmax(Head):
         """Return -log of the softmax of all leaves under the label."""
         return minus_log_share(self.leaf_scores(logits), self.leaf_weights(labels, None))
 
-    def projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:
+    def projection_losses(
+        self, logits: Tensor, labels: Tensor, projection: ProjectionTensors
+    ) -> Tensor:
         """Return -log of the softmax of the leaves the label stands for."""
         return minus_log_share(self.leaf_scores(logits), self.leaf_weights(labels, projection))
 
-    def leaf_weights(self, labels: Tensor, projection: Projection | None) -> Tensor:
+    def leaf_weights(self, labels: Tensor, projection: ProjectionTensors | None) -> Tensor:
         """Return the log weight of each leaf [batch, leaves] in the likelihood of a label."""
         labels = labels.long()
         if projection is None:
@@ -74,7 +76,7 @@ class LeafSoftmax(Head):
         return weight
 
     def responsibilities(
-        self, logits: Tensor, labels: Tensor, projection: Projection | None
+        self, logits: Tensor, labels: Tensor, projection: ProjectionTensors | None
     ) -> Tensor:
         """Return P(leaf | label) [batch, leaves]: how the model shares a label out over leaves."""
         return (self.leaf_scores(logits) + self.leaf_weights(labels, projection)).softmax(1)

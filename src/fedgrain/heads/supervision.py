@@ -14,7 +14,8 @@ from fedgrain.catalogue import check_supervision
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import Head, at_least_float32, mean_entering
 from fedgrain.heads.leaf_softmax import LeafSoftmax
-from fedgrain.heads.projection import Projection
+from fedgrain.heads.projection_tensors import ProjectionTensors
+from fedgrain.knowledge.projection import project_known
 from fedgrain.taxonomy.tree import BoolArray
 
 
@@ -25,7 +26,9 @@ class Supervised(nn.Module):
     node, and the number of who wrote it.
     """
 
-    def __init__(self, head: Head, supervision: str, projections: Sequence[Projection]) -> None:
+    def __init__(
+        self, head: Head, supervision: str, projections: Sequence[ProjectionTensors]
+    ) -> None:
         super().__init__()
         self.head = head
         self.supervision = supervision
@@ -75,12 +78,12 @@ class Supervised(nn.Module):
 
     def _by_labeller(
         self,
-        read: Callable[[Tensor, Tensor, Projection], Tensor],
+        read: Callable[[Tensor, Tensor, ProjectionTensors], Tensor],
         logits: Tensor,
         labels: Tensor,
     ) -> Tensor:
         """Read every label by the knowledge of who wrote it; the result is in order of labels."""
-        projections = cast(Sequence[Projection], self.projections)
+        projections = cast(Sequence[ProjectionTensors], self.projections)
         if labels.ndim == 1:
             return read(logits, labels, projections[0])
         nodes, labellers = labels.unbind(1)
@@ -92,11 +95,13 @@ class Supervised(nn.Module):
         ]
         return torch.cat(parts)[torch.cat(groups).argsort()]
 
-    def _projection_losses(self, logits: Tensor, labels: Tensor, projection: Projection) -> Tensor:
+    def _projection_losses(
+        self, logits: Tensor, labels: Tensor, projection: ProjectionTensors
+    ) -> Tensor:
         self._warn_once(labels, projection)
         return self.head.projection_losses(logits, labels, projection)
 
-    def _warn_once(self, labels: Tensor, projection: Projection) -> None:
+    def _warn_once(self, labels: Tensor, projection: ProjectionTensors) -> None:
         if self._warned:
             return
         contradicting = projection.empty[labels]
@@ -137,6 +142,9 @@ def supervise(
             "supervision 'projection' needs to know what the client knows; give the mask `known`"
         )
     masks = known.cpu().numpy() if isinstance(known, Tensor) else np.asarray(known)
-    of_labellers = masks if masks.ndim == 2 else [masks]
-    projections = [Projection(head.taxonomy, mask, laziness) for mask in of_labellers]
+    projection = project_known(head.taxonomy, np.atleast_2d(masks), HeadError)
+    projections = [
+        ProjectionTensors(projection, labeller, laziness)
+        for labeller in range(len(projection.of_nodes))
+    ]
     return Supervised(head, supervision, projections).to(head.sums.parents.device)

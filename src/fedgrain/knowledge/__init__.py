@@ -2,7 +2,7 @@
 
 from fedgrain.knowledge.knowledge import Knowledge
 from fedgrain.knowledge.naive import hidden_leaves, known_paths_only
-from fedgrain.knowledge.projection import Projection, project
+from fedgrain.knowledge.projection import Projection, project, project_known
 from fedgrain.knowledge.relational import relational_neighbours
 from fedgrain.knowledge.statistics import KnowledgeStatistics, knowledge_statistics
 
@@ -14,5 +14,6 @@ __all__ = [
     "knowledge_statistics",
     "known_paths_only",
     "project",
+    "project_known",
     "relational_neighbours",
 ]

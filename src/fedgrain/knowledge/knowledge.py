@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedgrain.errors import KnowledgeError, TaxonomyError
 from fedgrain.knowledge import knowledge_file
+from fedgrain.knowledge.known_nodes import check_known_nodes
 from fedgrain.taxonomy.tree import Taxonomy
 
 IntArray = NDArray[np.int32]
@@ -50,7 +51,7 @@ class Knowledge:
         object.__setattr__(self, "client_names", names)
         object.__setattr__(self, "row_clients", rows)
         self._check_rows(rows)
-        self._check_closed_upwards()
+        check_known_nodes(self.taxonomy, self.known, KnowledgeError, self.row_names)
 
     def _check_rows(self, rows: IntArray) -> None:
         names, people = self.client_names, self.annotators
@@ -73,20 +74,6 @@ class Knowledge:
                 raise KnowledgeError(
                     f"{count} clients or annotators are named {name!r}; rename one"
                 )
-
-    def _check_closed_upwards(self) -> None:
-        for row in np.flatnonzero(~self.known[:, 0]):
-            raise KnowledgeError(
-                f"{self.row_names[row]} does not know the root {self.taxonomy.ids[0]!r}; "
-                "everyone knows the root: add it"
-            )
-        orphans = self.known[:, 1:] & ~self.known[:, self.taxonomy.parents[1:]]
-        for row, node in np.argwhere(orphans):
-            child, parent = node + 1, self.taxonomy.parents[node + 1]
-            raise KnowledgeError(
-                f"{self.row_names[row]} knows {self.taxonomy.ids[child]!r} but not its parent "
-                f"{self.taxonomy.ids[parent]!r}; add the parent or remove the child"
-            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Knowledge):

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgrain.errors import FedgrainError, KnowledgeError
 from fedgrain.knowledge.knowledge import Knowledge
+from fedgrain.knowledge.known_nodes import check_known_nodes
 from fedgrain.taxonomy.tree import Taxonomy
 
 IntArray = NDArray[np.int32]
@@ -18,8 +20,8 @@ BoolArray = NDArray[np.bool_]
 class Projection:
     """proj_k of the method, section 1: every node to the deepest known node on its path in H.
 
-        Rows are those of :class:`Knowledge`: clients, or annotators
-    where knowledge is given per annotator.
+    Rows are those of :class:`Knowledge`: clients, or annotators where knowledge is given per
+    annotator.
     """
 
     taxonomy: Taxonomy  # H, the coarsened tree
@@ -29,6 +31,18 @@ class Projection:
     def labels(self) -> IntArray:
         """The label each row writes for each leaf, as a node of H: [rows, leaves]."""
         return self.of_nodes[:, self.taxonomy.leaves]
+
+    @property
+    def known(self) -> BoolArray:
+        """The nodes each row knows, those that are their own label: [rows, nodes]."""
+        return np.asarray(self.of_nodes == np.arange(len(self.taxonomy)))
+
+    @property
+    def written(self) -> BoolArray:
+        """The nodes each row writes for some leaf; no other label of its makes sense."""
+        marks = np.zeros(self.of_nodes.shape, dtype=np.bool_)
+        np.put_along_axis(marks, self.labels, True, axis=1)
+        return marks
 
     def stands_for(self, row: int) -> BoolArray:
         """Return R_k(y) of the method, section 6: mask [nodes, leaves] of what each label means.
@@ -41,7 +55,14 @@ class Projection:
 
 def project(taxonomy: Taxonomy, knowledge: Knowledge) -> Projection:
     """Project every node of the coarsened tree for every row of the knowledge."""
-    known = knowledge.on(taxonomy)  # [rows, nodes]
+    return project_known(taxonomy, knowledge.on(taxonomy))
+
+
+def project_known(
+    taxonomy: Taxonomy, known: BoolArray, error: type[FedgrainError] = KnowledgeError
+) -> Projection:
+    """Project every node for masks of known nodes of the same tree [rows, nodes]."""
+    check_known_nodes(taxonomy, known, error)
     of_nodes = taxonomy.nearest(known)
     of_nodes.flags.writeable = False
     return Projection(taxonomy, of_nodes)

@@ -17,6 +17,7 @@ from PIL import Image
 
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
+from fedgrain.knowledge import project_known
 from fedgrain.runs.config import Config
 from fedgrain.runs.evaluate import predicted_nodes, truths
 from fedgrain.runs.prepare import client_knowledge, prepare, server_validation
@@ -174,7 +175,7 @@ class Sites:
 
     def label_depths(self, tree: Taxonomy) -> NDArray[np.int64]:
         """Return the depth of the label each client writes for each leaf [clients, leaves]."""
-        return tree.depth[tree.nearest(self.known)[:, tree.leaves]].astype(np.int64)
+        return tree.depth[project_known(tree, self.known).labels].astype(np.int64)
 
 
 def sites_of(config: Config, data: LabelledImages, tree: Taxonomy) -> Sites:
