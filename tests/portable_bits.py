@@ -17,7 +17,8 @@ import torch
 from fedgrain.arithmetic import in_use
 from fedgrain.data.partition import partition_dirichlet
 from fedgrain.heads import build_head
-from fedgrain.nets import build_net, set_dropout_generator
+from fedgrain.nets import build_net
+from fedgrain.nets.dropout import set_dropout_generator
 from fedgrain.scoring.rules import node_log_probs
 from fedgrain.taxonomy import dataset_taxonomy
 

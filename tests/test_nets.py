@@ -8,7 +8,8 @@ from torch import nn
 
 from fedgrain.catalogue import NETS, check_pair
 from fedgrain.errors import NetError
-from fedgrain.nets import SeededDropout, build_net, set_dropout_generator
+from fedgrain.nets import build_net
+from fedgrain.nets.dropout import SeededDropout, set_dropout_generator
 
 
 def generator(seed=0):

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedgrain.catalogue import MARGINS
 from fedgrain.errors import HeadError
-from fedgrain.heads import HEADS, MARGINS, branch_dataset, build_head, supervise
+from fedgrain.heads import HEADS, branch_dataset, build_head, supervise
 from fedgrain.scoring.temperature import fit_temperature
 from fedgrain.taxonomy import Taxonomy, dataset_taxonomy
 from heads_by_hand import QUICK, SEEDS, ByHand, logits_for, random_knowledge

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgrain.federated.federation import ImageSource, Indices
-from fedgrain.nets import global_state, set_dropout_generator
+from fedgrain.nets.dropout import global_state, set_dropout_generator
 from fedgrain.randomness import torch_generator_from
 
 State = dict[str, Tensor]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedgrain.catalogue import HEADS, MARGINS, SUPERVISIONS
+from fedgrain.catalogue import HEADS
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import Head
 from fedgrain.heads.branches import (
@@ -29,8 +29,6 @@ from fedgrain.taxonomy.tree import Taxonomy
 
 __all__ = [
     "HEADS",
-    "MARGINS",
-    "SUPERVISIONS",
     "TOGETHER",
     "BestLeaf",
     "CondSigmoid",
