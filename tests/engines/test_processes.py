@@ -144,7 +144,7 @@ def test_a_client_whose_worker_is_killed_is_trained_again_to_the_same_bits(tmp_p
 def test_a_client_whose_worker_dies_every_time_stops_the_run(tmp_path, monkeypatch):
     config = Config(**{**SETTINGS, "rounds": 1})
     monkeypatch.setenv("FAULTS", "exit")
-    reason = re.escape("exit: its worker process died (exit code 3), at each of 3 attempts")
+    reason = re.escape("exit: its worker process died (exit code 3), in each of 3 attempts")
     with pytest.raises(RunError, match=reason):
         run(config, tmp_path / "run", workers=2)
     assert worker_pids(os.getpid()) == []

@@ -1,9 +1,9 @@
-"""Memory that the next step needs again is kept, not given back to the system after every step.
+"""Keep freed memory for the next training step instead of returning it to the system.
 
 A training step takes and frees tensors of some megabytes. By its defaults the GNU C library may
 return them to the kernel when they are freed, and get them back one zeroed page at a time. Whether
-it does depends on the luck of the heap's layout, so a process of many short tasks is hit and a
-simple loop is mostly not.
+it does depends on the heap's layout: a process of many short tasks is often slowed down, a simple
+loop is mostly not.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _LARGEST = 32 * 2**20  # bytes from which a block is mapped on its own; more is 
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep what it frees; it stays as large as it was at its largest.
+    """Let this process keep the memory it frees; it stays at its peak size.
 
-    For processes of our own that train, not for a user's. Bits do not change: torch aligns every
-    tensor in the same way wherever it lies. Without the GNU C library nothing happens.
+    Only for our own training processes, not for a user's. Bits do not change: torch aligns every
+    tensor in the same way. Without the GNU C library this does nothing.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:

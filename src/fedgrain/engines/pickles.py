@@ -1,4 +1,4 @@
-"""What the engine and its workers say to each other: pickles between our own processes.
+"""Messages between the engine and its workers: pickles between our own processes.
 
 Tensors go as NumPy arrays, which pickle as a block of memory; torch would make an archive of each.
 """

@@ -1,4 +1,4 @@
-"""All cores of this machine: every client trains in a worker process of one thread.
+"""Use all cores of this machine: every client trains in a single-threaded worker process.
 
 Jobs go to the next free worker in the order they are given, and their answers come back in that
 order whatever the number of workers: sums have the same bits. Only the images are shared; the
@@ -31,7 +31,7 @@ AHEAD = 4  # answers per worker that may wait for their turn
 
 
 class LocalEngine(SequentialEngine):
-    """The engine of one machine. Use it as a context: its workers end with it."""
+    """The engine of one machine. Use it as a context manager: its workers end with it."""
 
     def __init__(self, workshop: Workshop, workers: int, time_limit: float | None = None) -> None:
         super().__init__(workshop)
@@ -64,7 +64,7 @@ class LocalEngine(SequentialEngine):
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
         """Train all tasks at once; outcomes come in the order of the tasks.
 
-        A task whose worker dies is trained again: it is the machine's fault, not the client's.
+        A task whose worker dies is trained again: the machine is at fault, not the client.
         """
         jobs = (
             Job(
@@ -92,7 +92,7 @@ class LocalEngine(SequentialEngine):
         return self.workshop.mean_hf(lambda indices: self._spread(method, dict(weights), indices))
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
-        """Validate all branches side by side."""
+        """Validate all branches in parallel."""
         jobs = (self._validation("validate_branch", *model) for model in weights.items())
         answers = self._pool.in_order(jobs, AHEAD * self._workers)
         return {branch: _found(answer) for branch, answer in zip(weights, answers, strict=True)}
@@ -105,12 +105,12 @@ class LocalEngine(SequentialEngine):
         return np.concatenate(answers) if answers else np.empty(0, np.int64)
 
     def _validation(self, method: str, *arguments: Any) -> Job:
-        """Return a job of the server's own, which may take longer than a client's."""
+        """Return a validation job, which may take longer than a client's."""
         return Job(method, arguments, self._time_limit, may_be_slow=True, subject="validation")
 
 
 def _found(answer: Any) -> Any:
-    """Let the answer to a validation pass; without it the round cannot end."""
+    """Return the answer to a validation, or raise: without it the round cannot end."""
     if isinstance(answer, Fault):
         raise FederationError(f"validation failed: {answer.reason}")
     return answer

@@ -38,13 +38,13 @@ class SequentialEngine:
         return {e: self.workshop.validate_branch(e, state) for e, state in weights.items()}
 
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:
-        """Train one task after the other; a client that fails loses its own update alone."""
+        """Train one task after the other; a failing client loses only its own update."""
         for task in tasks:
             yield task, train_task(self.workshop, task)
 
 
 def train_task(workshop: Workshop, task: Task) -> Update | Fault:
-    """Train one task; whatever goes wrong at a client, in its data or a user's net, is a fault."""
+    """Train one task; any exception, from the client's data or a user's net, becomes a fault."""
     try:
         update = workshop.train(task.round, task.client, task.weights, task.branch, task.correction)
     except Exception as error:

@@ -1,8 +1,8 @@
-"""One copy of the images for all processes: a mapped file, or memory that ends with its users.
+"""One copy of the images for all processes: a mapped file, or shared memory.
 
 Images are never pickled. A memory-mapped array is opened again by its file name. An array in memory
-is moved once into an anonymous file of the kernel (memfd), which nothing can leave behind: it is
-gone when the last process that maps it is gone, however that process ended.
+is moved once into an anonymous file of the kernel (memfd), which cannot be left behind: it
+disappears with the last process that maps it, however that process ends.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def shared(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _forget(descriptor: int, path: str) -> None:
-    """Let go of the memory when no array maps it any more."""
+    """Free the memory when no array maps it."""
     os.close(descriptor)
     if not path.startswith("/proc/"):
         os.unlink(path)  # noqa: PTH108 (pathlib may be gone when the interpreter ends)

@@ -1,8 +1,8 @@
 """Persistent worker processes that answer jobs; one that dies or hangs is replaced.
 
-A job whose worker died is done again by a fresh one: jobs are deterministic, so the answer has the
-same bits. Each worker has a thread that talks to it, so that this process never waits for the pipe
-of a worker that does not listen.
+If a worker dies, a new one repeats its job: jobs are deterministic, so the answer has the same
+bits. Each worker has a thread that talks to it, so this process never waits for the pipe of a
+worker that does not respond.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from fedgrain.federated.faults import Fault, Kind
 
 START_SECONDS = 300.0
 END_SECONDS = 5.0
-FAILED_STARTS = 3  # in a row, after which something is wrong with the machine and not with a client
-ATTEMPTS = 3  # at a job whose worker dies
+FAILED_STARTS = 3  # in a row; then the machine is at fault, not a client
+ATTEMPTS = 3  # tries of a job whose worker dies
 
 
 @dataclass(frozen=True)
 class Job:
     """A call of a method of the worker's workshop.
 
-    With ``may_be_slow`` the time limit counts only for a worker that somebody has stopped.
+    With ``may_be_slow`` the time limit applies only to a worker that has been stopped (SIGSTOP).
     """
 
     method: str
@@ -64,7 +64,7 @@ class Pool:
         self._recipe = tempfile.TemporaryFile()  # noqa: SIM115, until close()
         self._recipe.write(recipe)
         self._recipe.flush()
-        self.retries: list[dict[str, str]] = []  # jobs that were done again, and why
+        self.retries: list[dict[str, str]] = []  # repeated jobs, and why
         self._waiting: deque[_Order] = deque()
         self._events: _Events = SimpleQueue()
         self._answers: dict[int, Any] = {}
@@ -108,13 +108,13 @@ class Pool:
                 worker.give(self._waiting.popleft())
 
     def _wait(self) -> None:
-        """Wait until a worker answers, dies or runs out of time, and take note of it."""
+        """Wait until a worker answers, dies or exceeds its time limit, and handle that."""
         self._hand_out()
         deadlines = [w.deadline for w in self._workers if w.deadline is not None]
         timeout = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
         with suppress(Empty):
             worker, message = self._events.get(timeout=timeout)
-            if worker in self._workers:  # and not replaced meanwhile
+            if worker in self._workers:  # it has not been replaced meanwhile
                 self._take(worker, message)
         for worker in list(self._workers):
             if worker.deadline is not None and time.monotonic() >= worker.deadline:
@@ -151,7 +151,7 @@ class Pool:
         self._replace(worker)
 
     def _again(self, worker: _Worker, reason: str) -> None:
-        """Replace a worker that died, and let its job be done by the next that is free."""
+        """Replace a worker that died, and give its job to the next free one."""
         order = worker.order
         if order is None:
             self._not_started(reason)
@@ -159,9 +159,9 @@ class Pool:
             order.deaths += 1
             if order.deaths >= ATTEMPTS:
                 raise RunError(
-                    f"{order.job.subject or order.job.method}: {reason}, at each of {ATTEMPTS} "
-                    "attempts; if memory ran out, try fewer --workers: the same command goes on "
-                    "from the last whole round"
+                    f"{order.job.subject or order.job.method}: {reason}, in each of {ATTEMPTS} "
+                    "attempts; if memory ran out, try fewer --workers: the same command resumes "
+                    "from the last complete round"
                 )
             self.retries.append({"of": order.job.subject or order.job.method, "reason": reason})
             self._waiting.appendleft(order)
@@ -183,8 +183,8 @@ class Pool:
 class _Worker:
     """One worker process: starting, free, or busy with a job.
 
-    It reads its recipe from an open file: sent over the socket, which holds little, every worker
-    would have to be waited for before the next one is started.
+    It reads its recipe from an open file: the socket's buffer is small, so sending the recipe would
+    mean waiting for each worker before starting the next.
     """
 
     def __init__(self, recipe: int, events: _Events) -> None:
@@ -193,7 +193,7 @@ class _Worker:
             self.process = subprocess.Popen(
                 [
                     sys.executable,
-                    "-P",  # nothing is imported from the current folder unless we do so too
+                    "-P",  # do not import from the current folder unless we do
                     "-m",
                     "fedgrain.engines.worker_process",
                     str(theirs.fileno()),
@@ -202,7 +202,7 @@ class _Worker:
                 ],
                 pass_fds=(theirs.fileno(), recipe),
                 stdin=subprocess.DEVNULL,
-                process_group=0,  # Ctrl-C is for the engine, which ends us, also before main()
+                process_group=0,  # Ctrl-C goes to the engine only, which ends its workers
                 env={
                     **os.environ,
                     "PYTHONPATH": _import_path(),
@@ -217,7 +217,7 @@ class _Worker:
         self._thread.start()
 
     def _talk(self, events: _Events) -> None:
-        """Pass on its answers, and send it what is in the outbox; None says that it is gone."""
+        """Forward its answers and send it the outbox; the event None means that it is gone."""
         connection = Connection(os.dup(self._socket.fileno()))
         try:
             with connection:
@@ -227,7 +227,7 @@ class _Worker:
                     if message is None:
                         return
                     connection.send_bytes(message)
-                    del message  # it may be large, and the answer may take long
+                    del message  # free it: it may be large, and the answer may take long
         except (EOFError, OSError):
             events.put((self, None))
 
@@ -257,7 +257,7 @@ class _Worker:
         return f"exit code {code}"
 
     def end(self, *, at_once: bool = False) -> None:
-        """Hang up, which ends a free worker; kill one that does not listen."""
+        """Close the connection, which ends a free worker; kill one that does not respond."""
         if at_once or not self.is_free:
             self.process.kill()
         self._outbox.put(None)
@@ -273,7 +273,7 @@ class _Worker:
 
 
 def _import_path() -> str:
-    """Return where this process imports from, as its workers are to."""
+    """Return the import path of this process, for its workers."""
     return os.pathsep.join(place or str(Path.cwd()) for place in sys.path)
 
 

@@ -31,7 +31,7 @@ WATCH_SECONDS = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """All a worker needs to build the engine's workshop again; of the images, where they are."""
+    """What a worker needs to build the engine's workshop; images are given by their location."""
 
     federation: Federation  # its source without images
     images: MappedImages
@@ -48,7 +48,7 @@ class Recipe:
 
 
 def serve(connection: Connection, recipe: int) -> None:
-    """Answer jobs until the engine hangs up."""
+    """Answer jobs until the engine closes the connection."""
     try:
         workshop = unpacked(os.pread(recipe, os.fstat(recipe).st_size, 0)).workshop()
         connection.send_bytes(packed(("ready", None)))
@@ -73,7 +73,7 @@ def _answer(workshop: Workshop, method: str, arguments: tuple[Any, ...]) -> tupl
 def end_with_parent(parent: int) -> None:
     """End this process when the engine's process is gone, even in the middle of a job.
 
-    Linux does it at once when asked (prctl, PR_SET_PDEATHSIG); elsewhere a thread keeps looking.
+    Linux does this on request (prctl, PR_SET_PDEATHSIG); elsewhere a thread polls.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -87,7 +87,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Take the socket, the file of the recipe and the engine's process from the command line."""
+    """Read the socket, the recipe's file and the engine's process id from the command line."""
     descriptor, recipe, parent = (int(argument) for argument in sys.argv[1:])
     end_with_parent(parent)
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
-"""One process's place to train and validate in: nets, heads and every client's ready samples.
+"""Train and validate in one process: nets, heads and every client's prepared samples.
 
-Built once per process from the same description, so that any process gives the same answer to the
-same task.
+Every process builds its own from the same description, so all give the same answer to the same
+task.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Model:
     supervision: str = "paper"
     branch_supervision: str = "paper"
     laziness: float = 0.0
-    responsibilities: str = "step"  # or round: labels are shared out over leaves once a round
+    responsibilities: str = "step"  # or "round": labels are distributed over leaves once a round
     head_settings: Mapping[str, Any] = field(default_factory=dict)  # of build_head
 
 
 class Workshop:
-    """Trains a client's share of a task, and validates a model."""
+    """Trains clients and validates models."""
 
     def __init__(
         self, federation: Federation, model: Model, settings: TrainingSettings, device: str = "cpu"
@@ -91,10 +91,10 @@ class Workshop:
         *,
         drawn_as: int | None = None,
     ) -> Update:
-        """Train one client from the given weights; the result depends on the arguments alone.
+        """Train one client from the given weights; the result depends only on the arguments.
 
-        A site that holds its own data alone is client 0 of its workshop, but draws its random
-        numbers as the client it is in the whole federation.
+        A site with only its own data is client 0 of its workshop; with ``drawn_as`` it still uses
+        the random numbers of its place in the federation.
         """
         seed, numbers = self.settings.seed, (round_number, client if drawn_as is None else drawn_as)
         loss: Loss
@@ -113,7 +113,7 @@ class Workshop:
     def _samples(self, client: int, branch: int | None = None) -> int:
         """Return how many of a client's samples enter the loss, of the whole or of a branch.
 
-        The server asks this of everyone: it keeps the number, not the samples of ever more clients.
+        The server asks this for every client, so it keeps only the number, not the samples.
         """
         data = self._whole_data(client) if branch is None else self._branch_data(client, branch)
         return len(data.indices)
@@ -121,14 +121,14 @@ class Workshop:
     def _children_with_data(self, branch: int) -> int:
         """Return how many children of a branch have data at any client.
 
-        A sample of all unknown children together is data for each of them.
+        A sample for all unknown children together counts as data for each of them.
         """
         clients = range(len(self.federation.clients))
         marks = torch.stack([self.has_children(client, branch) for client in clients])
         return int(marks.any(0).sum())  # [clients, children]
 
     def has_children(self, client: int, branch: int) -> Tensor:
-        """Mark the children of a branch a client has data of [children]."""
+        """Return a mask [children]: the children of a branch for which a client has data."""
         taxonomy, data = self.federation.taxonomy, self._branch_data(client, branch)
         targets, labellers = _apart(data.targets)
         seen = torch.zeros(len(taxonomy.children(branch)), dtype=torch.bool)
@@ -140,7 +140,7 @@ class Workshop:
 
     def _supervised(self, client: int) -> Supervised:
         supervision = self.model.supervision
-        if supervision != "projection":  # the same for all, so made for the first
+        if supervision != "projection":  # the same for all clients
             return self.supervised(0) if client else supervise(self.head, supervision)
         known, laziness = self.federation.clients[client].known, self.model.laziness
         return supervise(self.head, supervision, known=known, laziness=laziness)
@@ -156,7 +156,7 @@ class Workshop:
         return TrainingData(self.federation.source, entered.indices, targets)
 
     def _shared_out(self, client: int, weights: State) -> TrainingData:
-        """Share every label out over the leaves as the global model does (EM's E-step)."""
+        """Distribute every label over the leaves by the global model (EM's E-step)."""
         self.net.load_state_dict(weights)
         data, supervised, shares = self.whole_data(client), self.supervised(client), []
         parts = torch.split(data.targets.to(self.device), self.at_once)
@@ -192,7 +192,7 @@ class Workshop:
 
     @cached_property
     def branch_nets(self) -> dict[int, nn.Module]:
-        """A net per branch to work in; made when the first branch is asked for."""
+        """A net per branch; made on first use."""
         return self._decoupled()
 
     def _decoupled(self) -> dict[int, nn.Module]:
@@ -287,14 +287,14 @@ class Workshop:
 
 
 def _with_labellers(targets: Tensor, part: LabelledPart) -> Tensor:
-    """Put the labeller beside each target [samples, 2] where a client has several."""
+    """Append the labeller to each target [samples, 2] if a client has several."""
     if part.labellers is None:
         return targets
     return torch.stack([targets, torch.from_numpy(part.labellers)], 1)
 
 
 def _apart(targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what :func:`_with_labellers` put together; a lone labeller has the number 0."""
+    """Split what :func:`_with_labellers` combined; a single labeller has the number 0."""
     if targets.ndim == 1:
         return targets, torch.zeros_like(targets)
     return targets[:, 0], targets[:, 1]

@@ -1,8 +1,8 @@
-"""What a federated algorithm is: explicit state in, new state out (after fedjax).
+"""The contract of a federated algorithm: explicit state in, new state out (after fedjax).
 
-The rest of the house runs, stores, resumes and tests an algorithm through this contract and never
-asks which one it is. An algorithm of your own is one file with a subclass; ``--algorithm
-module:callable`` names what makes it, called with the settings.
+The rest of the package runs, stores, resumes and tests an algorithm only through this contract.
+Your own algorithm is one file with a subclass; ``--algorithm module:callable`` names the function
+or class that makes it, which is called with the settings.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """A state as a file holds it: tensors by name, and JSON about them."""
+    """A state in the form it is stored: tensors by name, and JSON metadata."""
 
     tensors: State
     about: dict[str, Any]
 
     def part(self, prefix: str) -> State:
-        """Return the tensors whose names begin with ``prefix/``, without the prefix."""
+        """Return the tensors whose names start with ``prefix/``, without the prefix."""
         start = f"{prefix}/"
         found = self.tensors.items()
         return {name.removeprefix(start): value for name, value in found if name.startswith(start)}
 
 
 def encoded(parts: Mapping[str, State], about: dict[str, Any]) -> Encoded:
-    """Put states together under their prefixes, for :meth:`Encoded.part` to take apart."""
+    """Combine states under prefixes; :meth:`Encoded.part` returns them again."""
     tensors = {
         f"{prefix}/{name}": v for prefix, state in parts.items() for name, v in state.items()
     }
@@ -47,10 +47,10 @@ def encoded(parts: Mapping[str, State], about: dict[str, Any]) -> Encoded:
 
 @dataclass(frozen=True, eq=False)
 class FinalModel:
-    """The weights an algorithm ends with, under the names the model gives them, and how it went."""
+    """The final weights, by the model's names, and a summary of the training."""
 
     weights: State
-    validation_hf: float | None  # None if there was nothing to judge by
+    validation_hf: float | None  # None without validation samples
     rounds: int
     cycles: int = 0
     by_branch: bool = False  # a net per branch, not one for the whole tree
@@ -71,7 +71,7 @@ class FederatedAlgorithm(ABC, Generic[S]):
 
     @abstractmethod
     def finished(self, state: S, engine: Engine) -> bool:
-        """Return whether no round is left."""
+        """Return whether training has ended."""
 
     @abstractmethod
     def apply(self, state: S, engine: Engine) -> tuple[S, RoundReport]:
@@ -83,7 +83,7 @@ class FederatedAlgorithm(ABC, Generic[S]):
 
     @abstractmethod
     def encode(self, state: S) -> Encoded:
-        """Return the state as it is stored between two rounds."""
+        """Return the state in the form it is stored between two rounds."""
 
     @abstractmethod
     def decode(self, stored: Encoded) -> S:
@@ -91,13 +91,13 @@ class FederatedAlgorithm(ABC, Generic[S]):
 
     @abstractmethod
     def final_model(self, state: S, engine: Engine) -> FinalModel:
-        """Return what the training ends with."""
+        """Return the final weights."""
 
     def next_stage(self, state: S, engine: Engine) -> S:
-        """Return the state in which the next stage begins, if this one has ended; else the same.
+        """Return the first state of the next stage if this one has ended, else the same state.
 
-        Called before every round. A new stage follows from the state alone, so a resumed run
-        makes it again.
+        Called before every round. A new stage depends only on the state, so a resumed run gets
+        the same one.
         """
         return state
 

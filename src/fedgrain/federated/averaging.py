@@ -16,23 +16,23 @@ State = dict[str, Tensor]
 
 
 def weighted_mean(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return the mean of means by their samples, None where there are no samples.
+    """Return the mean of means weighted by their samples; None without samples.
 
-    Every engine pools the clients' scores by this sum, so that they agree to the bit.
+    Every engine combines the clients' scores this way, so that they agree to the bit.
 
     >>> weighted_mean([(0.5, 10), (0.9, 0), (1.0, 30)])
     0.875
     """
     counted = [(mean, samples) for mean, samples in pairs if samples]
     if len(counted) == 1:
-        return counted[0][0]  # as it is: times and over its samples could round it
+        return counted[0][0]  # exactly: multiplying and dividing by its samples could round it
     total = sum(samples for _, samples in counted)
     return sum(mean * samples for mean, samples in counted) / total if total else None
 
 
 @dataclass
 class RunningAverage:
-    """Add states in a fixed order of clients; nothing but the sum is kept.
+    """A weighted mean of states, added in a fixed order of clients; only the sum is kept.
 
     The sum is in float64: the mean of one client is that client's state to the bit. Integer entries
     (a BatchNorm's counter) are not averaged: they stay the server's.
@@ -50,7 +50,7 @@ class RunningAverage:
         self.weight += weight
 
     def mean(self, server: State) -> State:
-        """Return the mean, in the server's types, with what is not averaged taken from it."""
+        """Return the mean in the server's types; entries that are not averaged are the server's."""
         if not self.weight > 0:
             raise FederationError("there is nothing to average: no client sent an update")
         return {
@@ -65,20 +65,20 @@ class RunningAverage:
         settings: ServerSettings,
         parameters: AbstractSet[str],
     ) -> tuple[State, State]:
-        """Return the server's weights after the round, and what is remembered for the next."""
+        """Return the server's weights after the round, and the memory for the next."""
         aim, memory = self.aim(server, self.mean(server), memory)
         return server_step(server, aim, memory, settings, parameters)
 
     def aim(self, server: State, mean: State, memory: State) -> tuple[State, State]:
-        """Return where the server is to go, and what is remembered: to the mean, and nothing new.
+        """Return the target of the server's step, and its memory: here the mean, and no memory.
 
-        Another way to make one model of many updates overrides this.
+        Override this to aggregate updates in another way.
         """
         return mean, memory
 
 
 def moved_towards(mean: State, newest: State, share: float) -> State:
-    """Return a running mean moved by a share towards the newest weights; by all of it at first."""
+    """Return a running mean moved by a share towards the newest weights; first, the newest."""
     if not mean or share == 1:
         return newest
     return {
@@ -92,7 +92,7 @@ class ServerSettings:
     """How the server moves to the mean: all the way (FedAvg), or by an optimiser's step.
 
     ``sgd`` with momentum is FedAvgM, ``adam`` FedAdam, ``adagrad`` FedAdagrad (Reddi et al. 2021):
-    the difference between the server's weights and the mean is taken for the gradient. The
+    the difference between the server's weights and the mean is used as the gradient. The
     constants of the last two are those of that paper's experiments.
     """
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """How the best value came about; a new value gives a new object.
+    """The best value so far and the patience left; a new value gives a new object.
 
     >>> history = EarlyStopping(patience=2).after(0.5).after(0.4)
     >>> history.best, history.improved, history.stopped
@@ -23,14 +23,14 @@ class EarlyStopping:
     seen: int = 0
 
     def after(self, value: float) -> EarlyStopping:
-        """Take one more evaluation into account."""
+        """Return the history after one more evaluation."""
         seen = replace(self, seen=self.seen + 1)
         if value > self.best + self.min_delta or self.seen == 0:
             return replace(seen, best=value, waited=0)
         return replace(seen, waited=self.waited + 1)
 
     def without_value(self) -> EarlyStopping:
-        """Wait one more time: there was nothing to evaluate."""
+        """Return the history after a round without an evaluation: it counts as waiting."""
         return replace(self, waited=self.waited + 1)
 
     @property

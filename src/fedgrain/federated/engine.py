@@ -1,4 +1,4 @@
-"""What an algorithm asks of an engine, and how the updates of a round are checked and added up."""
+"""The interface of an engine, and how the updates of a round are checked and averaged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.faults import LOG, Fault, Kind
 from fedgrain.federated.local_training import Update
 
-ABSURD = 1e3  # how many times its own norm a model cannot sensibly move in one round
+ABSURD = 1e3  # no model moves this many times its own norm in one round
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +36,11 @@ class Engine(Protocol):
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Names of the weights that are trained; what else a state holds is a buffer."""
+        """Names of the trained weights; everything else in a state is a buffer."""
 
     @property
     def retries(self) -> Sequence[Mapping[str, str]]:
-        """What was done again since it started because a worker died, and why."""
+        """Tasks repeated because a worker died, and why."""
 
     def branch_name(self, branch: int) -> str:
         """Return the id of the node a branch belongs to."""
@@ -58,20 +58,20 @@ class Engine(Protocol):
         """Train every task; outcomes come in the order of the tasks."""
 
     def new_average(self) -> RunningAverage:
-        """Return what the updates of a round, or of a branch's round, are added to."""
+        """Return an empty average for the updates of a round, or of a branch's round."""
 
     def validate(self, weights: State) -> float | None:
-        """Return the validation HF of the whole model; None if there is nothing to judge by."""
+        """Return the validation HF of the whole model; None without validation samples."""
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
-        """Return each branch's accuracy over the validation samples below it, None without any."""
+        """Return each branch's accuracy over the validation samples below it, or None."""
 
     def validate_branches(self, weights: Mapping[int, State]) -> float | None:
-        """Return the validation HF of the decoupled model; None if there is nothing to judge by."""
+        """Return the validation HF of the decoupled model; None without validation samples."""
 
 
 def checked(task: Task, update: Update) -> Update | Fault:
-    """Let an update pass that can be averaged; one that would spoil the mean is a fault."""
+    """Return an update that can be averaged; one that would corrupt the mean becomes a fault."""
     if update.state.keys() != task.weights.keys():
         return Fault("its update has other weights than it was sent", Kind.MISFIT)
     for name, value in task.weights.items():
@@ -89,7 +89,7 @@ def checked(task: Task, update: Update) -> Update | Fault:
 
 
 def distance(state: State, origin: State | None) -> float:
-    """Return the norm of all weights, or of their way from the origin; roughly, in float32."""
+    """Return the norm of all weights, or of their distance from the origin, in float32."""
     norms = [
         float(torch.linalg.vector_norm(value if origin is None else value - origin[name]))
         for name, value in state.items()
@@ -100,7 +100,7 @@ def distance(state: State, origin: State | None) -> float:
 
 @dataclass(frozen=True)
 class Gathered:
-    """What came back from the clients of a round: their mean, and a line about each."""
+    """The result of a round's clients: their mean, and a line about each."""
 
     average: RunningAverage
     clients: list[dict[str, Any]]

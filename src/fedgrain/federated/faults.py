@@ -15,29 +15,29 @@ from fedgrain.errors import CodeError
 from fedgrain.files import append_line
 from fedgrain.text import one_line
 
-LOG = logging.getLogger("fedgrain.faults")  # tracebacks; silent unless somebody listens
+LOG = logging.getLogger("fedgrain.faults")  # tracebacks; silent without a handler
 LOG.addHandler(logging.NullHandler())
 LONGEST = 500  # characters of a reason
 
 
 class Kind(StrEnum):
-    """What sort of fault it is. Decide by this, never by the words of the reason."""
+    """The kind of a fault. Decide by this, never by the words of the reason."""
 
     ERROR = "error"  # training raised an exception
     NOT_FINITE = "not-finite"
-    TOO_LARGE = "too-large"  # it moved absurdly far for any model
+    TOO_LARGE = "too-large"  # it moved too far for any model
     OUTLIER = "outlier"  # it moved much farther than the other sites in the same round
     MISFIT = "misfit"  # other names, shapes or types of weights than were sent
     TIME_OUT = "time-out"
     DIED = "died"  # its process ended
     GONE = "gone"  # it is not connected
-    REFUSED = "refused"  # it sent what nobody asked for, or contradicts itself
+    REFUSED = "refused"  # it sent something unexpected, or contradicts itself
     UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A client's update that is lost: why, of what kind, and for an error its type and trace."""
+    """Why a client's update was lost: reason, kind, and the type and traceback of an error."""
 
     reason: str
     kind: Kind = Kind.ERROR
@@ -52,7 +52,7 @@ class Fault:
         return cls(one_line(f"{name}: {error}", LONGEST), Kind.ERROR, name, trace)
 
     def line(self, client: str) -> dict[str, Any]:
-        """Return what a line of ``metrics.jsonl`` holds of it; the trace goes to the log."""
+        """Return its entry in ``metrics.jsonl``; the traceback goes to the log."""
         line = {"client": client, "kind": str(self.kind), "fault": self.reason}
         return line | ({"exception": self.exception} if self.exception else {})
 
@@ -68,7 +68,7 @@ class _FaultLog(logging.Handler):
 
 @contextmanager
 def tracebacks_kept(path: Path | None) -> Iterator[None]:
-    """Append the tracebacks of clients' errors to a file, which appears with the first."""
+    """Append the tracebacks of clients' errors to a file, created with the first one."""
     if path is None:
         yield
         return
@@ -81,15 +81,15 @@ def tracebacks_kept(path: Path | None) -> Iterator[None]:
 
 
 def diverged(faults: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether there are faults, and all of them are of numbers that have grown too large."""
+    """Whether there are faults, and all are due to numbers that have grown too large."""
     signs = (Kind.NOT_FINITE, Kind.TOO_LARGE)
     return bool(faults) and all(fault.get("kind") in signs for fault in faults)
 
 
 def stop_if_code_fails(where: str, faults: Sequence[Mapping[str, Any]]) -> None:
-    """Raise if all of the faults are one and the same exception: it is the code, not a client.
+    """Raise if all faults are the same exception: the code is at fault, not a client.
 
-    Call it where no client at all sent an update.
+    Call it when no client sent an update.
     """
     names = {fault.get("exception", "") for fault in faults}
     if len(names) != 1 or not all(names):

@@ -27,12 +27,12 @@ STORED = ("weights", "memory", "mean", "best")
 
 @dataclass(frozen=True, eq=False)
 class FedAvgState:
-    """Everything that one round hands to the next."""
+    """The state between two rounds."""
 
     round: int
     weights: State
     memory: State  # of the server's optimiser
-    mean: State  # over rounds; empty where each round stands for itself
+    mean: State  # over rounds; empty if weights are not averaged over rounds
     best: State
     stopping: EarlyStopping
 
@@ -71,7 +71,9 @@ class FedAvg(FederatedAlgorithm[FedAvgState]):
             )
         joined = joining(count, self.settings.join_ratio)
         chosen = sample(eligible, joined, self.settings.seed, "clients of a round", number)
-        return sorted(chosen, key=engine.samples, reverse=True)  # no core waits at the end
+        return sorted(
+            chosen, key=engine.samples, reverse=True
+        )  # so that no core is idle at the end
 
     def averaged(
         self, state: FedAvgState, gathered: Gathered, engine: Engine
@@ -119,6 +121,6 @@ class FedAvg(FederatedAlgorithm[FedAvgState]):
         return FedAvgState(about["round"], stopping=EarlyStopping(**about["stopping"]), **parts)
 
     def final_model(self, state: FedAvgState, engine: Engine) -> FinalModel:
-        """Return the best weights; their score is the one they were kept for."""
+        """Return the best weights with their validation score."""
         score = state.stopping.best if state.stopping.seen else None
         return FinalModel(state.best, score, rounds=state.round)

@@ -40,7 +40,7 @@ class BranchState:
 
 @dataclass(frozen=True, eq=False)
 class BranchesState:
-    """Everything that one cycle hands to the next."""
+    """The state between two cycles."""
 
     cycle: int
     branches: Mapping[int, BranchState]
@@ -64,7 +64,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
         return self._first.init(weights)
 
     def next_stage(self, state: FedBdftState, engine: Engine) -> FedBdftState:
-        """Decouple when the first stage has ended; each branch's own accuracy is to be beaten."""
+        """Decouple when the first stage has ended; each branch must then improve its accuracy."""
         if isinstance(state, BranchesState) or not self._first.finished(state, engine):
             return state
         return self.decoupled(engine.decouple(state.best), engine, state.round)
@@ -72,7 +72,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
     def decoupled(
         self, weights: Mapping[int, State], engine: Engine, rounds: int = 0
     ) -> BranchesState:
-        """Return the state in which the branches begin."""
+        """Return the first state of the branches."""
         accuracies, branches = engine.branch_accuracies(weights), {}
         for branch, own in weights.items():
             accuracy, stopping = accuracies[branch], self.settings.stopping
@@ -106,8 +106,8 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
     def eligible(self, branch: int, engine: Engine) -> list[int]:
         """Return the clients with at least gamma samples of a branch.
 
-        None, and the branch stays as decoupled, if fewer than two of its children have data
-        anywhere or fewer clients are left than a round needs.
+        Empty, so that the branch keeps its weights, if fewer than two of its children have data
+        anywhere or fewer clients remain than a round needs.
         """
         if engine.children_with_data(branch) < 2:
             return []
@@ -157,7 +157,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
         ]
 
     def _averaged(self, branch: BranchState, gathered: Gathered, engine: Engine) -> BranchState:
-        """Return the branch with the weights of its round, not yet judged."""
+        """Return the branch with the weights of its round, not yet validated."""
         weights, memory = gathered.average.step(
             branch.weights, branch.memory, self.settings.server, engine.parameters
         )
@@ -206,7 +206,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
 
 
 def longest_first(chosen: Mapping[int, list[int]], engine: Engine) -> list[int]:
-    """Order branches by their largest client, so that no core waits for a long one at the end."""
+    """Order branches by their largest client, so that no core is idle at the end."""
     return sorted(
         chosen, key=lambda e: (-max((engine.samples(c, e) for c in chosen[e]), default=0), e)
     )
@@ -215,7 +215,7 @@ def longest_first(chosen: Mapping[int, list[int]], engine: Engine) -> list[int]:
 def _check(
     number: int, state: BranchesState, updates: int, averaged: bool, faults: list[dict[str, Any]]
 ) -> None:
-    """Stop where no branch was ever trained because numbers grow too large, or code fails."""
+    """Raise if no branch was ever trained because numbers grow too large or the code fails."""
     never = not averaged and not any(branch.rounds for branch in state.branches.values())
     if not updates and (never or len({fault["client"] for fault in faults}) > 1):
         stop_if_code_fails(f"cycle {number}", faults)
@@ -227,8 +227,8 @@ def _check(
 
 
 def _judged(branch: BranchState, accuracy: float | None) -> BranchState:
-    """Return the branch with its new weights as the best, if they are."""
-    if accuracy is None:  # nothing to judge by: keep training to the last cycle
+    """Return the branch after validation; its new weights become the best if they are."""
+    if accuracy is None:  # no validation samples: keep training to the last cycle
         return replace(branch, best=branch.weights)
     stopping = branch.stopping.after(accuracy)
     best = branch.weights if stopping.improved else branch.best
@@ -236,7 +236,7 @@ def _judged(branch: BranchState, accuracy: float | None) -> BranchState:
 
 
 def _waiting(branch: BranchState) -> BranchState:
-    """Return a branch that lost its round: it runs out of patience as one that got no better."""
+    """Return a branch that lost its round: this counts as a round without improvement."""
     return replace(branch, stopping=branch.stopping.without_value())
 
 

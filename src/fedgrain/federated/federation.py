@@ -1,4 +1,4 @@
-"""Who takes part: the clients, what they hold and what they know (method, sections 5 and 10)."""
+"""The clients of a federation, their data and knowledge (method, sections 5 and 10)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """Images as stored, made into normalised batches one at a time.
+    """Stored images, normalised batch by batch.
 
     The stored array may be a memory map larger than memory. Its layout [images, height, width,
     channels] is what torch calls channels_last, so a batch needs no transposition.
@@ -66,7 +66,7 @@ class LabelledPart:
         if self.indices.shape != self.labels.shape:
             raise FederationError("every image of a client needs one label")
         if self.labellers is not None and self.labellers.shape != self.labels.shape:
-            raise FederationError("every label of a client needs one labeller, or none has any")
+            raise FederationError("give a labeller for every label of a client, or for none")
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -79,15 +79,15 @@ class LabelledPart:
 
 @dataclass(frozen=True, eq=False)
 class Client:
-    """One site: its images with the labels it wrote, what it knows of H, its own validation.
+    """A client: its images with the labels it wrote, what it knows of H, its validation part.
 
-    A site is one labeller, or several who know different things; its parts then say who wrote what.
+    It is one labeller, or several who know different things; its parts then say who wrote a label.
     """
 
     name: str
     train: LabelledPart
     known: NDArray[np.bool_]  # [labellers, nodes of H], closed upwards
-    validation: LabelledPart | None = None  # where the server has none
+    validation: LabelledPart | None = None  # if the server has no validation images
 
     def __post_init__(self) -> None:
         if self.known.ndim != 2:
@@ -106,7 +106,7 @@ class Client:
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """All that the algorithms see of the world."""
+    """The clients, taxonomies and images that an algorithm trains on."""
 
     source: ImageSource
     taxonomy: Taxonomy  # H: labels, heads and branches live here
@@ -119,9 +119,9 @@ class Federation:
             raise FederationError("a federation needs at least one client")
         if self.validation is None and not any(client.validation for client in self.clients):
             raise FederationError(
-                "nobody has validation data: early stopping needs it at the server or the clients"
+                "there is no validation data: early stopping needs it at the server or the clients"
             )
-        for client in self.clients:  # here, once: no loss looks at the range of its labels
+        for client in self.clients:  # checked once, here: losses do not check the range of labels
             check_labels(self.taxonomy, client.train.labels, f"the labels of {client.name}")
             if client.validation is not None:
                 whose = f"the validation labels of {client.name}"

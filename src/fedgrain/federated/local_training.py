@@ -1,4 +1,4 @@
-"""What one client does in a round: a pure function from weights to weights (method, section 10).
+"""A client's training in a round: a pure function from weights to weights (method, section 10).
 
 Every engine calls it, so the bits of a run do not depend on where or in which order clients train.
 """
@@ -39,7 +39,7 @@ class LocalSettings:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """The samples that enter a loss, with the targets the loss understands."""
+    """The samples that enter a loss, with their targets."""
 
     source: ImageSource
     indices: Indices  # [samples]
@@ -52,7 +52,7 @@ class Update:
 
     state: State
     samples: int
-    loss: float | None  # mean over the last epoch; None, as the steps, if a site withholds it
+    loss: float | None  # mean over the last epoch; None (like steps) if a site withholds it
     steps: int | None
 
     @property
@@ -76,8 +76,8 @@ def train_locally(
 
     ``correction`` is added to the gradients of every step, by the names of the weights (SCAFFOLD).
 
-    ``net`` is a place to work in: its weights are overwritten, and nothing of it but the shape of
-    the computation reaches the result. The last, partial batch is kept.
+    ``net`` is scratch space: its weights are overwritten, and only its architecture affects the
+    result. The last, partial batch is kept.
     """
     net.load_state_dict(state)
     net.train()
@@ -114,7 +114,7 @@ def train_locally(
 
 
 def _by_parameter(net: nn.Module, correction: State, device: torch.device) -> list[Tensor]:
-    """Return what is added to the gradient of each trained weight, in their order."""
+    """Return the correction of each trained weight's gradient, in order."""
     trained = [name for name, weight in net.named_parameters() if weight.requires_grad]
     return [correction[name].to(device) for name in trained]
 

@@ -43,7 +43,7 @@ class Scaffold(FederatedAlgorithm[ScaffoldState]):
         super().__init__(settings)
         if settings.local.momentum:
             raise ConfigError(
-                "scaffold reads a client's mean gradient off its steps, which momentum hides; "
+                "scaffold derives a client's mean gradient from its steps, which momentum hides; "
                 "set momentum to 0"
             )
         if not settings.local.lr:
@@ -79,7 +79,7 @@ class Scaffold(FederatedAlgorithm[ScaffoldState]):
         return ScaffoldState(fedavg, control, of_clients), replace(report, stage=self.name)
 
     def _correction(self, state: ScaffoldState, client: int) -> State:
-        """Return c - c_i; empty, for zero, while there are no variates."""
+        """Return c - c_i; empty (zero) while there are no variates."""
         return _sum(state.control, state.of_clients.get(client, {}), -1.0)
 
     def _watched(
@@ -89,7 +89,7 @@ class Scaffold(FederatedAlgorithm[ScaffoldState]):
         changes: dict[int, State],
         parameters: frozenset[str],
     ) -> Iterator[Outcome]:
-        """Let outcomes pass, and note the change of each client's variate: (x - y) / (K lr) - c."""
+        """Yield outcomes and record the change of each client's variate: (x - y) / (K lr) - c."""
         for task, outcome in outcomes:
             if isinstance(outcome, Update):
                 if not outcome.steps:
@@ -120,7 +120,7 @@ class Scaffold(FederatedAlgorithm[ScaffoldState]):
 
 
 def _sum(one: State, other: State, factor: float = 1.0) -> State:
-    """Return one + factor * other; a state that is empty is zero."""
+    """Return one + factor * other; an empty state counts as zero."""
     if not one:
         return {name: value * factor for name, value in other.items()}
     return {n: v.add(other[n], alpha=factor) if other else v for n, v in one.items()}

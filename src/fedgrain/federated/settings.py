@@ -11,7 +11,7 @@ from fedgrain.federated.local_training import LocalSettings
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """What a training can be told; the defaults are the paper's (method, section 10)."""
+    """The settings of a training; the defaults are the paper's (method, section 10)."""
 
     seed: int = 47
     join_ratio: float = 0.5
@@ -20,7 +20,7 @@ class TrainingSettings:
     local: LocalSettings = field(default_factory=LocalSettings)
     branch: LocalSettings = field(default_factory=lambda: LocalSettings(lr=0.01))
     server: ServerSettings = field(default_factory=ServerSettings)
-    average_rounds: int = 1  # of fedavg; how many of the last rounds the kept weights are a mean of
+    average_rounds: int = 1  # fedavg: the kept weights are a mean over about this many last rounds
     stopping: EarlyStopping = field(default_factory=EarlyStopping)
     min_branch_samples: int = 8  # gamma
     min_clients: int = 1  # updates a round needs
