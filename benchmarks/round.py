@@ -39,7 +39,7 @@ import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arit
 import numpy as np
 import torch
 
-from fedgrain.engines import Model, Workshop
+from fedgrain.engines import ClientTrainer, ModelSpec
 from fedgrain.federated import Federation, TrainingSettings
 from fedgrain.federated.algorithm import FederatedAlgorithm
 from fedgrain.federated.fedavg import FedAvg
@@ -142,7 +142,7 @@ def row_of_image(federation: Federation) -> np.ndarray:
     return rows
 
 
-def lay_out(federation: Federation, workshop: Workshop, folder: Path) -> None:
+def lay_out(federation: Federation, trainer: ClientTrainer, folder: Path) -> None:
     """Write the clients' images as floats, with their classes, for all who are not the engine."""
     parts = [client.train.indices for client in federation.clients]
     used, rows = np.concatenate(parts), row_of_image(federation)
@@ -152,7 +152,7 @@ def lay_out(federation: Federation, workshop: Workshop, folder: Path) -> None:
         batch = federation.source.batch(used[start : start + 2000])
         images[start : start + 2000] = batch.permute(0, 2, 3, 1).numpy()
     images.flush()
-    classes = [targets for _, targets in pieces_of(workshop, [None]).values()]
+    classes = [targets for _, targets in pieces_of(trainer, [None]).values()]
     np.save(folder / "targets.npy", np.concatenate(classes))
     np.save(folder / "parts.npy", np.stack([rows[part] for part in parts]))
 
@@ -184,14 +184,14 @@ def fedavg_contest(
     federation: Federation, folder: Path, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Run the round on everyone."""
-    model, settings = Model("cnn-32", "flat-softmax"), TrainingSettings(seed=SEED, local=LOCAL)
-    workshop = Workshop(federation, model, settings)
-    lay_out(federation, workshop, folder)
-    pieces = moved(pieces_of(workshop, [None]), row_of_image(federation))
+    spec, settings = ModelSpec("cnn-32", "flat-softmax"), TrainingSettings(seed=SEED, local=LOCAL)
+    trainer = ClientTrainer(federation, spec, settings)
+    lay_out(federation, trainer, folder)
+    pieces = moved(pieces_of(trainer, [None]), row_of_image(federation))
     with ExitStack() as held:
-        engine = held.enter_context(open_engine(federation, model, settings, arguments.workers))
+        engine = held.enter_context(open_engine(federation, spec, settings, arguments.workers))
         ours = EngineAndBound(
-            FedAvg(settings), FedAvg(settings).init(workshop.initial), EvaluationOff(engine)
+            FedAvg(settings), FedAvg(settings).init(trainer.model.initial), EvaluationOff(engine)
         )
         ours.bound = held.enter_context(raw_bound(folder, pieces, settings.local, arguments))
         contenders = [
@@ -214,15 +214,15 @@ def cycle_contest(
     federation: Federation, folder: Path, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Run a FedBDFT cycle on the engine and on its raw bound."""
-    model, settings = Model("cnn-32", "cond-softmax"), TrainingSettings(seed=SEED, local=LOCAL)
-    workshop = Workshop(federation, model, settings)
+    spec, settings = ModelSpec("cnn-32", "cond-softmax"), TrainingSettings(seed=SEED, local=LOCAL)
+    trainer = ClientTrainer(federation, spec, settings)
     branches = federation.taxonomy.internal.tolist()
-    pieces = moved(pieces_of(workshop, branches), row_of_image(federation))
+    pieces = moved(pieces_of(trainer, branches), row_of_image(federation))
     with ExitStack() as held:
         engine = EvaluationOff(
-            held.enter_context(open_engine(federation, model, settings, arguments.workers))
+            held.enter_context(open_engine(federation, spec, settings, arguments.workers))
         )
-        start = FedBDFT(settings).decoupled(workshop.decoupled(workshop.initial), engine)
+        start = FedBDFT(settings).decoupled(trainer.model.decouple(trainer.model.initial), engine)
         ours = EngineAndBound(FedBDFT(settings), start, engine)
         ours.bound = held.enter_context(raw_bound(folder, pieces, settings.branch, arguments))
         contenders = [

@@ -28,7 +28,7 @@ from typing import Any
 import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arithmetic
 import torch
 
-from fedgrain.engines import Model, Workshop
+from fedgrain.engines import ClientTrainer, ModelSpec
 from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from peers.work import (
@@ -117,11 +117,11 @@ def measure(clients: int, images: int, rounds: int, workers: int) -> dict[str, A
     """Run rounds with so many clients; the first is a warm-up."""
     federation = federation_of(random_images(images), clients, validation=VALIDATION)
     settings = TrainingSettings(seed=SEED, local=LOCAL, join_ratio=SAMPLED / clients)
-    model = Model("cnn-32", "flat-softmax")
-    state = FedAvg(settings).init(Workshop(federation, model, settings).initial)
+    spec = ModelSpec("cnn-32", "flat-softmax")
+    state = FedAvg(settings).init(ClientTrainer(federation, spec, settings).model.initial)
     seconds: list[float] = []
     began = time.perf_counter()
-    with open_engine(federation, model, settings, workers) as opened:
+    with open_engine(federation, spec, settings, workers) as opened:
         engine = EvaluationOff(opened)
         state, _ = FedAvg(settings).apply(state, engine)
         start = time.perf_counter() - began

@@ -15,7 +15,7 @@ import time
 
 from fedgrain import files
 from fedgrain.cli import main
-from fedgrain.engines import processes as local_engine
+from fedgrain.engines import processes as process_engine
 from fedgrain.federated import averaging
 from fedgrain.runs import run_folder as folder
 
@@ -61,7 +61,7 @@ if __name__ == "__main__":
     whole_line = folder.RunFolder.add_line
     folder.RunFolder.add_line = half_a_line
     before(averaging.RunningAverage, "add", "averaging")
-    before(local_engine.Job, "__init__", "training")
+    before(process_engine.Job, "__init__", "training")
     original_replace = files.Path.replace
 
     def replace(self: files.Path, target: files.Path) -> object:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedgrain.data.images import UNKNOWN_STATISTICS
-from fedgrain.engines import Model, SequentialEngine, Workshop
+from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
 from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Task, TrainingSettings
 from fedgrain.taxonomy import Taxonomy
 
@@ -61,8 +61,8 @@ def federation(
 class Recording(SequentialEngine):
     """The plain engine, which also remembers what it was asked to train."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        super().__init__(workshop)
+    def __init__(self, trainer: ClientTrainer) -> None:
+        super().__init__(trainer)
         self.tasks: list[Task] = []
 
     def train(self, tasks: Sequence[Task]) -> Any:
@@ -75,5 +75,5 @@ def engine(
     sites: Federation, settings: TrainingSettings, net: str = "own_parts:LinearNet", **model: Any
 ) -> Recording:
     """An engine over these sites."""
-    names = Model(net=net, **{"head": "cond-softmax", **model})
-    return Recording(Workshop(sites, names, settings))
+    names = ModelSpec(net=net, **{"head": "cond-softmax", **model})
+    return Recording(ClientTrainer(sites, names, settings))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgrain.engines import Model, SequentialEngine, Workshop
+from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
 from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
@@ -24,14 +24,14 @@ def test_the_work_of_a_round_and_a_cycle_is_done(monkeypatch) -> None:
     federation = federation_of(random_images(200), 2, validation=0.2, each=32)
     settings = TrainingSettings(seed=SEED, local=LOCAL, join_ratio=0.5)
     with one_thread():
-        workshop = Workshop(federation, Model("cnn-32", "cond-softmax"), settings)
-        engine = EvaluationOff(SequentialEngine(workshop))
-        _, report = FedAvg(settings).apply(FedAvg(settings).init(workshop.initial), engine)
+        trainer = ClientTrainer(federation, ModelSpec("cnn-32", "cond-softmax"), settings)
+        engine = EvaluationOff(SequentialEngine(trainer))
+        _, report = FedAvg(settings).apply(FedAvg(settings).init(trainer.model.initial), engine)
         assert [client["samples"] for client in report.clients] == [32]
-        start = FedBDFT(settings).decoupled(workshop.decoupled(workshop.initial), engine)
+        start = FedBDFT(settings).decoupled(trainer.model.decouple(trainer.model.initial), engine)
         FedBDFT(settings).apply(start, engine)
         assert len(engine.tasks) > 1
-        pieces = pieces_of(workshop, federation.taxonomy.internal.tolist())
+        pieces = pieces_of(trainer, federation.taxonomy.internal.tolist())
         for task in engine.tasks:
             rows, targets = pieces[task.client, task.branch]
             assert rows.shape == targets.shape

@@ -17,7 +17,7 @@ import fedgrain  # noqa: F401  # isort: skip - before torch: it settles the arit
 import torch
 
 from fedgrain.arithmetic import in_use
-from fedgrain.engines import Model, SequentialEngine, Workshop
+from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
 from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from peers.peer_side import Answers
@@ -37,10 +37,10 @@ def main() -> None:
     images = random_images(2 * CLIENTS * each)
     federation = federation_of(images, CLIENTS, validation=0.2, each=each)
     settings = TrainingSettings(seed=SEED, local=LOCAL)
-    workshop = Workshop(federation, Model("cnn-32", "flat-softmax"), settings)
+    trainer = ClientTrainer(federation, ModelSpec("cnn-32", "flat-softmax"), settings)
     engine, state = (
-        EvaluationOff(SequentialEngine(workshop)),
-        FedAvg(settings).init(workshop.initial),
+        EvaluationOff(SequentialEngine(trainer)),
+        FedAvg(settings).init(trainer.model.initial),
     )
     answers.say(ready=True)
     while answers.wait_for_go():

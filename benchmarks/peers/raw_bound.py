@@ -24,7 +24,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedgrain.engines import Workshop
+from fedgrain.engines import ClientTrainer
 from fedgrain.engines.allocator import keep_freed_memory
 from fedgrain.federated import LocalSettings, Task
 from fedgrain.randomness import numpy_generator, torch_generator_from
@@ -195,16 +195,16 @@ class RawBound:
         return time.perf_counter() - began, results
 
 
-def pieces_of(workshop: Workshop, branches: Sequence[int | None]) -> dict[Key, Piece]:
+def pieces_of(trainer: ClientTrainer, branches: Sequence[int | None]) -> dict[Key, Piece]:
     """Return the rows and targets of every client, of the whole or of each branch."""
     found: dict[Key, Piece] = {}
-    for client in range(len(workshop.federation.clients)):
+    for client in range(len(trainer.federation.clients)):
         for branch in branches:
             if branch is None:
-                data = workshop.whole_data(client)
-                targets = workshop.head.leaf_position[data.targets]  # type: ignore[index]
+                data = trainer.whole_data(client)
+                targets = trainer.model.head.leaf_position[data.targets]  # type: ignore[index]
             else:
-                data = workshop.branch_data(client, branch)
+                data = trainer.branch_data(client, branch)
                 targets = data.targets
             found[client, branch] = (data.indices, targets.numpy())  # type: ignore[union-attr]
     return found

@@ -15,8 +15,8 @@ import numpy as np
 from fedgrain.data import LabelledImages, load_dataset, partition_iid, split_validation
 from fedgrain.data.cifar100 import LAYOUT, NORMALISATION
 from fedgrain.data.places import find_source
-from fedgrain.engines import Model, Workshop
-from fedgrain.engines.processes import LocalEngine
+from fedgrain.engines import ClientTrainer, ModelSpec
+from fedgrain.engines.processes import ProcessEngine
 from fedgrain.engines.shared_images import shared
 from fedgrain.federated import (
     Client,
@@ -39,10 +39,10 @@ BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def open_engine(
-    federation: Federation, model: Model, settings: TrainingSettings, workers: int
+    federation: Federation, spec: ModelSpec, settings: TrainingSettings, workers: int
 ) -> AbstractContextManager[Engine]:
     """Return the engine under test; the benchmarks name it nowhere else."""
-    return LocalEngine(Workshop(federation, model, settings), workers)
+    return ProcessEngine(ClientTrainer(federation, spec, settings), workers)
 
 
 def end_on_sigterm() -> None:

@@ -77,13 +77,13 @@ def played(attack: Attack) -> dict[str, Any]:
 
     engine, settings = engine_with(attack)
     said = list(engine.refresh())
-    state = FedAvg(settings).init(engine.workshop.initial)
+    state = FedAvg(settings).init(engine.model.initial)
     results: list[Any] = []
     for _ in range(2):
         state, report = FedAvg(settings).apply(state, engine)
         results.append(report.validation_hf)
         said += [line["fault"] for line in report.faults]
-    branches = FedBDFT(settings).decoupled(engine.workshop.decoupled(state.best), engine)
+    branches = FedBDFT(settings).decoupled(engine.model.decouple(state.best), engine)
     branches, report = FedBDFT(settings).apply(branches, engine)
     weights = [state.weights, *(branch.weights for branch in branches.branches.values())]
     return {"result": [results, [_digest(part) for part in weights]], "said": said}
@@ -96,7 +96,7 @@ def engine_with(attack: Attack) -> tuple[Any, Any]:
 
     from fedgrain.deployment.flower_engine import FlowerEngine
     from fedgrain.deployment.site import Site
-    from fedgrain.engines import Model, Workshop
+    from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
     from fedgrain.federated import LocalSettings, TrainingSettings
     from flower_wire import Wire, at
     from small_federation import federation
@@ -105,10 +105,12 @@ def engine_with(attack: Attack) -> tuple[Any, Any]:
         setattr(TaskIdentity, name, 1)
     settings = TrainingSettings(join_ratio=1.0, rounds=2, cycles=2, local=LocalSettings(batch=4),
                 branch=LocalSettings(lr=0.05, batch=4), min_branch_samples=2)  # fmt: skip
-    model = Model(net="own_parts:SmallNet", head="cond-softmax")
+    spec = ModelSpec(net="own_parts:SmallNet", head="cond-softmax")
     whole = federation(LABELS, client_validation=VALIDATION)
-    sites = [Site(name, Workshop(replace(whole, clients=(client,)), model, settings), 1)
-             for name, client in zip(NAMES, whole.clients, strict=True)]  # fmt: skip
+    trainers = [
+        ClientTrainer(replace(whole, clients=(client,)), spec, settings) for client in whole.clients
+    ]
+    sites = [Site(n, SequentialEngine(t)) for n, t in zip(NAMES, trainers, strict=True)]
     answers = {10 + number: at(site) for number, site in enumerate(sites)}
     honest, liar = answers[10 + LIAR], 10 + len(NAMES) if attack.beside else 10 + LIAR
     answers[liar] = lambda message: attack.lie(message.metadata.message_type, honest(message))
@@ -119,7 +121,7 @@ def engine_with(attack: Attack) -> tuple[Any, Any]:
             node_id=node, online_until=1.0, name=name, public_key=key.encode()
         )
     engine = FlowerEngine(
-        wire, Workshop(whole, model, settings), NAMES, validate_at_sites=True, time_limit=300.0,
+        wire, ClientTrainer(whole, spec, settings).model, NAMES, settings, time_limit=300.0,
         roster=roster(),
     )  # fmt: skip
     return engine, settings

@@ -25,7 +25,7 @@ from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.key_record import Member, Record, Roster
 from fedgrain.deployment.site import Site, answered
 from fedgrain.deployment.wire import Counts, counts_of, record_of, state_of
-from fedgrain.engines import Model, SequentialEngine, Workshop
+from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine, Validator
 from fedgrain.errors import DeploymentError, FederationError
 from fedgrain.federated import (
     Fault,
@@ -42,7 +42,7 @@ from fedgrain.runs.config import Config
 from flower_wire import Answer, Wire, at
 from small_federation import EVERYTHING, NODE, TREE, federation, known
 
-MODEL = Model(net="own_parts:SmallNet", head="cond-softmax")
+MODEL = ModelSpec(net="own_parts:SmallNet", head="cond-softmax")
 TRAINING = TrainingSettings(
     join_ratio=1.0,
     rounds=2,
@@ -68,13 +68,14 @@ def sites_of(whole: Federation, rounding: int = 1) -> list[Site]:
     for name, client in zip(NAMES, whole.clients, strict=True):
         nothing = None if client.validation is not None else site_module.NOTHING
         own = replace(whole, clients=(client,), validation=nothing)
-        found.append(Site(name, Workshop(own, MODEL, TRAINING), rounding))
+        found.append(Site(name, SequentialEngine(ClientTrainer(own, MODEL, TRAINING)), rounding))
     return found
 
 
 def engine_over(wire: Wire, whole: Federation, *, at_sites: bool = False) -> FlowerEngine:
-    workshop = Workshop(whole, MODEL, TRAINING)
-    engine = FlowerEngine(wire, workshop, NAMES, validate_at_sites=at_sites, time_limit=0.3)
+    model = ClientTrainer(whole, MODEL, TRAINING).model
+    validator = None if at_sites else Validator(whole, model)
+    engine = FlowerEngine(wire, model, NAMES, TRAINING, validator=validator, time_limit=0.3)
     engine.said = engine.refresh()
     return engine
 
@@ -117,7 +118,7 @@ def test_counts_are_those_of_the_engine_in_one_process(
     model = replace(MODEL, branch_supervision=branches)
     monkeypatch.setitem(globals(), "MODEL", model)
     engine, _, everything = connected()
-    here = SequentialEngine(Workshop(everything, model, TRAINING))
+    here = SequentialEngine(ClientTrainer(everything, model, TRAINING))
     for client in range(3):
         assert engine.samples(client) == here.samples(client)
         for e in TREE.internal:
@@ -130,13 +131,13 @@ def test_counts_are_those_of_the_engine_in_one_process(
 def test_both_algorithms_have_the_bits_of_one_process(at_sites: bool) -> None:
     options = {"client_validation": VALIDATION} if at_sites else {}
     engine, wire, everything = connected(**options)
-    here = SequentialEngine(Workshop(everything, MODEL, TRAINING))
+    here = SequentialEngine(ClientTrainer(everything, MODEL, TRAINING))
     states = []
     for worker in (here, engine):
-        state = FedAvg(TRAINING).init(here.workshop.initial)
+        state = FedAvg(TRAINING).init(here.model.initial)
         state, _ = FedAvg(TRAINING).apply(state, worker)
         state, report = FedAvg(TRAINING).apply(state, worker)
-        cut = FedBDFT(TRAINING).decoupled(here.workshop.decoupled(state.best), worker)
+        cut = FedBDFT(TRAINING).decoupled(here.model.decouple(state.best), worker)
         before = len(wire.sent)
         cut, branch_report = FedBDFT(TRAINING).apply(cut, worker)
         states.append((state, report, cut, branch_report))
@@ -161,7 +162,7 @@ def test_both_algorithms_have_the_bits_of_one_process(at_sites: bool) -> None:
 
 
 def outcome(engine: FlowerEngine, client: int) -> Update | Fault:
-    task = Task(1, client, engine.workshop.initial)
+    task = Task(1, client, engine.model.initial)
     return next(iter(engine.train([task])))[1]
 
 
@@ -229,7 +230,7 @@ def test_a_bad_answer_costs_its_own_update_alone(
     good, bad, other = sites_of(everything)
     wire = Wire({10: at(good), 11: spoiled(bad, change), 12: at(other)})
     engine = engine_over(wire, everything)
-    tasks = [Task(1, client, engine.workshop.initial) for client in (2, 1, 0)]
+    tasks = [Task(1, client, engine.model.initial) for client in (2, 1, 0)]
     found = list(engine.train(tasks))
     assert [task.client for task, _ in found] == [2, 1, 0]
     assert isinstance(found[0][1], Update) and isinstance(found[2][1], Update)
@@ -259,8 +260,8 @@ def test_a_score_that_is_none_does_not_count(score: list[float] | None) -> None:
         return RecordDict({"scores": MetricRecord({"hf": score})} if score else {})
 
     engine = engine_over(Wire({10: at(good), 11: answer, 12: at(other)}), everything, at_sites=True)
-    weights = engine.workshop.initial
-    expected = [(site.workshop.validate(weights), n) for site, n in ((good, 2), (other, 4))]
+    weights = engine.model.initial
+    expected = [(site.engine.validate(weights), n) for site, n in ((good, 2), (other, 4))]
     mean = sum(hf * count for hf, count in expected) / 6
     assert engine.validate(weights) == pytest.approx(mean)
 
@@ -313,7 +314,7 @@ def test_strangers_impostors_and_other_trees_stay_out() -> None:
     ]
     assert engine.missing() == NAMES
     with pytest.raises(FederationError, match="no client has a sample"):
-        FedAvg(TRAINING).apply(FedAvg(TRAINING).init(engine.workshop.initial), engine)
+        FedAvg(TRAINING).apply(FedAvg(TRAINING).init(engine.model.initial), engine)
 
 
 def test_a_node_that_is_not_on_record_is_sent_nothing(tmp_path: Path) -> None:
@@ -321,8 +322,9 @@ def test_a_node_that_is_not_on_record_is_sent_nothing(tmp_path: Path) -> None:
     everything = whole()
     wire = Wire({10: at(sites_of(everything)[0])})  # it answers as museum, under no name
     roster = Roster(tmp_path / "federation.json")
-    workshop = Workshop(everything, MODEL, TRAINING)
-    engine = FlowerEngine(wire, workshop, NAMES, validate_at_sites=False, roster=roster)
+    model = ClientTrainer(everything, MODEL, TRAINING).model
+    validator = Validator(everything, model)
+    engine = FlowerEngine(wire, model, NAMES, TRAINING, validator=validator, roster=roster)
     assert engine.refresh() == [
         "node 10 does not take part: its key is registered without a name; a site's name belongs "
         "to one key"
@@ -349,8 +351,8 @@ def test_rounded_steps_are_those_of_all_epochs(
     settings = replace(TRAINING, local=local, branch=replace(local, batch=2))
     monkeypatch.setitem(globals(), "TRAINING", settings)
     engine, _, _ = connected(rounding=3)
-    workshop = engine.workshop
-    weights = workshop.initial if branch is None else workshop.decoupled(workshop.initial)[branch]
+    initial = engine.model.initial
+    weights = initial if branch is None else engine.decouple(initial)[branch]
     (_, update), *_ = engine.train([Task(1, 0, weights, branch)])
     assert isinstance(update, Update) and update.samples == 6
     assert update.steps == (3 * 2 if branch is None else 3 * 3)
@@ -391,9 +393,7 @@ def test_arrays_alone_make_the_bytes_that_are_counted() -> None:
     engine, _, _ = connected()
     engine.traffic = type(engine.traffic)()
     outcome(engine, 0)
-    weights = sum(value.numpy().nbytes for value in engine.workshop.initial.values())
+    weights = sum(value.numpy().nbytes for value in engine.model.initial.values())
     assert engine.traffic.messages == 2
-    assert (
-        2 * weights <= engine.traffic.bytes < 2 * weights + 2 * 200 * len(engine.workshop.initial)
-    )
+    assert 2 * weights <= engine.traffic.bytes < 2 * weights + 2 * 200 * len(engine.model.initial)
     assert engine.traffic.exchange_seconds > 0

@@ -186,7 +186,9 @@ def test_a_score_over_very_many_samples_is_bounded_and_named(
 ) -> None:
     there = Federation(tmp_path)
     there.serve(scores(10**8), **{"most-samples": 20})
-    own = sum(len(site.workshop.federation.clients[0].validation or ()) for site in there.sites[:2])
+    own = sum(
+        len(site.engine.trainer.federation.clients[0].validation or ()) for site in there.sites[:2]
+    )
     (note,) = [n for n in there.result["bounded"] if n["what"] == "validation samples (hf)"]
     assert (note["site"], note["claimed"], note["counted"]) == ("good 2", 10**8, 20)
     assert there.result["validation_hf"] < (20 + own / 2) / (20 + own)
@@ -346,7 +348,7 @@ def test_what_was_not_asked_for_is_refused_by_name_and_size(
         (fault,) = line["faults"]
         assert (fault["client"], fault["kind"]) == ("good 2", kind)
         assert fault["fault"].startswith(said)
-    largest = max(value.numel() for value in there.sites[0].workshop.initial.values())
+    largest = max(value.numel() for value in there.sites[0].engine.model.initial.values())
     assert max(decoded) <= 4 * largest + 128
 
 

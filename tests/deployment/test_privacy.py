@@ -33,7 +33,7 @@ from fedgrain.deployment.server import serve
 from fedgrain.deployment.server_settings import Begun, Operation
 from fedgrain.deployment.site import Site, answered, open_site
 from fedgrain.deployment.wire import by_branch, pack, state_of
-from fedgrain.engines import Model, Workshop
+from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.federated import Federation, LocalSettings, TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
@@ -46,7 +46,7 @@ from small_federation import EVERYTHING, TREE, federation
 
 PRIVACY = Privacy(noise_multiplier=2.0, clip=0.5)
 ALMOST_NONE = Privacy(noise_multiplier=1e-12, clip=0.5)
-MODEL = Model(net="own_parts:SmallNet", head="cond-softmax")
+MODEL = ModelSpec(net="own_parts:SmallNet", head="cond-softmax")
 TRAINING = TrainingSettings(
     join_ratio=1.0, rounds=1, local=LocalSettings(batch=4), min_branch_samples=2
 )
@@ -177,16 +177,18 @@ def whole(labels: list[str]) -> Federation:
 
 def site_with(labels: list[str], place: Path, privacy: Privacy = PRIVACY) -> Site:
     release = Release(privacy, SiteLedger(place / "releases.jsonl"))
-    return Site("zoo", Workshop(whole(labels), MODEL, TRAINING), release=release)
+    return Site(
+        "zoo", SequentialEngine(ClientTrainer(whole(labels), MODEL, TRAINING)), release=release
+    )
 
 
 def asked(site: Site, round_number: int = 1) -> RecordDict:
-    message = pack({None: site.workshop.initial}, client=0, round=round_number, run="r1")
+    message = pack({None: site.engine.model.initial}, client=0, round=round_number, run="r1")
     return site.train(message)
 
 
 def way(site: Site, answer: RecordDict) -> torch.Tensor:
-    start, found = site.workshop.initial, state_of(answer.array_records["whole"])
+    start, found = site.engine.model.initial, state_of(answer.array_records["whole"])
     return torch.cat(
         [(found[n] - v).double().ravel() for n, v in start.items() if v.is_floating_point()]
     )
@@ -199,10 +201,10 @@ def test_a_site_tells_nothing_but_a_clipped_noised_update(tmp_path: Path) -> Non
     answer = asked(site)
     assert sorted(answer) == ["releases", "whole", "whole told"]
     assert dict(answer.metric_records["whole told"]) == {"samples": 1}
-    weights = sum(v.numel() for v in site.workshop.initial.values() if v.is_floating_point())
+    weights = sum(v.numel() for v in site.engine.model.initial.values() if v.is_floating_point())
     assert way(site, answer).norm() == pytest.approx(math.sqrt(weights), rel=0.1)  # 2.0 * 0.5
     with pytest.raises(DeploymentError, match="the site sends no scores"):
-        site.evaluate(pack({None: site.workshop.initial}, what="hf"))
+        site.evaluate(pack({None: site.engine.model.initial}, what="hf"))
 
     clipped = site_with(["a1", "a2", "b1", "c", "a"], tmp_path, replace(ALMOST_NONE, clip=1e-3))
     plain = replace(site, release=None)
@@ -221,7 +223,7 @@ def test_a_site_without_samples_or_with_a_failing_net_sends_noise(
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("patient.png")
 
-    monkeypatch.setattr(failing.workshop, "train", fail)
+    monkeypatch.setattr(failing.engine.trainer, "train", fail)
     answer = asked(failing)
     assert sorted(answer) == ["releases", "whole", "whole told"]
     assert way(failing, answer).std() == pytest.approx(1.0, abs=0.1)
@@ -230,7 +232,7 @@ def test_a_site_without_samples_or_with_a_failing_net_sends_noise(
 
 def test_branches_of_a_message_are_one_release_clipped_together(tmp_path: Path) -> None:
     site = site_with(["a1", "a2", "b1", "b2", "c"], tmp_path, replace(ALMOST_NONE, clip=0.01))
-    branches = site.workshop.decoupled(site.workshop.initial)
+    branches = site.engine.model.decouple(site.engine.model.initial)
     answer = site.train(pack(by_branch(branches), client=0, round=1, run="r1"))
     ways = [
         state_of(answer.array_records[f"branch {e}"])[name] - value
@@ -255,7 +257,7 @@ def test_a_site_writes_every_release_down_before_it_leaves(tmp_path: Path) -> No
     assert lines[0] == {
         "run": "r1", "round": 1, "noise_multiplier": 2.0, "clip": 0.5, "delta": 1e-5,
     }  # fmt: skip
-    other_run = pack({None: site.workshop.initial}, client=0, round=1, run="r2")
+    other_run = pack({None: site.engine.model.initial}, client=0, round=1, run="r2")
     assert site.train(other_run).metric_records["releases"]["count"] == 1
     with pytest.raises(FileNotFoundError):  # what cannot be written down is not sent
         asked(replace(site, release=Release(PRIVACY, SiteLedger(tmp_path / "no" / "file"))))
@@ -324,21 +326,23 @@ def test_both_algorithms_with_noise(tmp_path: Path) -> None:
         own = replace(everything, clients=(everything.clients[number],))
         ledger = SiteLedger(tmp_path / f"{name}.jsonl")
         release = Release(Privacy(0.02, 0.5), ledger)
-        sites[10 + number] = at(Site(name, Workshop(own, MODEL, TRAINING), release=release))
+        sites[10 + number] = at(
+            Site(name, SequentialEngine(ClientTrainer(own, MODEL, TRAINING)), release=release)
+        )
     wire = Wire(sites)
     ledger = server_ledger(tmp_path, *NAMES)
     engine = FlowerEngine(
-        wire, Workshop(everything, MODEL, settings), NAMES, validate_at_sites=True, ledger=ledger
+        wire, ClientTrainer(everything, MODEL, settings).model, NAMES, settings, ledger=ledger
     )
     assert engine.refresh() == [
         f"{name} is connected; it keeps its counts private" for name in NAMES
     ]
-    state, report = FedAvg(settings).apply(FedAvg(settings).init(engine.workshop.initial), engine)
+    state, report = FedAvg(settings).apply(FedAvg(settings).init(engine.model.initial), engine)
     assert report.validation_hf is None and state.best is state.weights
     assert report.clients == [
         {"client": name, "samples": 1, "loss": None, "steps": None} for name in NAMES
     ]
-    branches = FedBDFT(settings).decoupled(engine.workshop.decoupled(state.best), engine)
+    branches = FedBDFT(settings).decoupled(engine.model.decouple(state.best), engine)
     after, report = FedBDFT(settings).apply(branches, engine)
     assert report.validation_hf is None and not report.faults
     for e, branch in after.branches.items():

@@ -15,7 +15,7 @@ from fedgrain import Config
 from fedgrain.deployment.app import App, write_app
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import Operation
-from fedgrain.engines import Workshop
+from fedgrain.engines import ClientTrainer
 from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvgState
 from fedgrain.runs.checkpoint import load_progress
@@ -43,18 +43,18 @@ def flat(state: State, names: list[str]) -> torch.Tensor:
     return torch.cat([state[name].double().ravel() for name in names])
 
 
-def expected(workshop: Workshop, names: list[str]) -> tuple[torch.Tensor, torch.Tensor]:
+def expected(trainer: ClientTrainer, names: list[str]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the weights of FedAvgM on clipped updates after two rounds, and with the plain mean.
 
     v <- momentum v + (old - mean); new = old - v (Hsu et al. 2019); with privacy all sites weigh
     the same. Updates are clipped as one vector, the statistics of the BatchNorm with them.
     """
-    state, speed, plain = workshop.initial, torch.zeros(()), torch.zeros(())
+    state, speed, plain = trainer.model.initial, torch.zeros(()), torch.zeros(())
     floats = [name for name, value in state.items() if value.is_floating_point()]
     for number in (1, 2):
         ways = []
         for client in range(2):
-            trained = workshop.train(number, client, state, None).state
+            trained = trainer.train(number, client, state, None).state
             way = flat(trained, floats) - flat(state, floats)
             ways.append(way * min(1.0, PRIVACY.clip / float(way.norm())))
         old = flat(state, floats)
@@ -98,9 +98,9 @@ def test_noise_and_a_strategy_over_a_network(tmp_path: Path) -> None:
     assert isinstance(state, FedAvgState)
 
     prepared = prepare(CONFIG)
-    workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
-    names = [name for name in workshop.initial if name in workshop.parameters]
-    formula, plain = expected(workshop, names)
+    trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
+    names = [name for name in trainer.model.initial if name in trainer.model.parameters]
+    formula, plain = expected(trainer, names)
     rest = flat(state.weights, names) - formula
     # the noise of the second round, and 1 + momentum times that of the first; of two sites' mean
     deviation = PRIVACY.noise_multiplier * PRIVACY.clip * ((1 + (1 + MOMENTUM) ** 2) / 2) ** 0.5

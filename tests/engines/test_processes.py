@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import faulty
-from fedgrain.engines import Workshop
-from fedgrain.engines.processes import LocalEngine
+from fedgrain.engines import ClientTrainer, Validator
+from fedgrain.engines.processes import ProcessEngine
 from fedgrain.engines.shared_images import handle, shared
 from fedgrain.errors import RunError
 from fedgrain.federated import Task, Update
@@ -104,9 +104,9 @@ def test_without_enough_clients_the_run_stops_and_can_be_resumed(tmp_path, fedgr
 def test_a_worker_killed_from_outside_is_replaced(tmp_path):
     prepared = prepare(Config(**SETTINGS))
     prepared = prepared.with_images(shared(prepared.data.images))
-    workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
-    with LocalEngine(workshop, 2) as engine:
-        tasks = [Task(1, client, workshop.initial) for client in range(3)]
+    trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
+    with ProcessEngine(trainer, 2) as engine:
+        tasks = [Task(1, client, trainer.model.initial) for client in range(3)]
         first = dict(engine.train(tasks))
         assert all(isinstance(outcome, Update) for outcome in first.values())
         wait_for_workers(engine)
@@ -159,10 +159,10 @@ def test_stopped_workers_do_not_stop_the_engine():
     """The message is larger than a socket's buffer: sending it to a stopped process waits."""
     prepared = prepare(Config(**SETTINGS))
     prepared = prepared.with_images(shared(prepared.data.images))
-    workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
-    expected = workshop.validate(workshop.initial)
-    large = {**workshop.initial, "large": torch.zeros(1_000_000)}
-    with LocalEngine(workshop, 2, time_limit=2.0) as engine:
+    trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
+    expected = Validator(trainer.federation, trainer.model).validate(trainer.model.initial)
+    large = {**trainer.model.initial, "large": torch.zeros(1_000_000)}
+    with ProcessEngine(trainer, 2, time_limit=2.0) as engine:
         stop_workers(engine)
         rescue = threading.Timer(60, signal_workers, [signal.SIGCONT])
         rescue.start()
@@ -172,7 +172,7 @@ def test_stopped_workers_do_not_stop_the_engine():
         assert [fault.reason for fault in outcomes] == ["exceeded its time limit of 2 s"] * 2
         assert engine.retries == []
         stop_workers(engine)
-        assert engine.validate(workshop.initial) == expected
+        assert engine.validate(trainer.model.initial) == expected
         reason = "its worker process was stopped for 2 s"
         assert list(engine.retries) == [{"of": "validation", "reason": reason}] * 2
         rescue.cancel()
@@ -182,10 +182,10 @@ def test_workers_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     prepared = prepare(Config(**SETTINGS))
     prepared = prepared.with_images(shared(prepared.data.images))
-    workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
+    trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
     monkeypatch.chdir(tmp_path)
-    with LocalEngine(workshop, 1) as engine:
-        ((_, outcome),) = engine.train([Task(1, 0, workshop.initial)])
+    with ProcessEngine(trainer, 1) as engine:
+        ((_, outcome),) = engine.train([Task(1, 0, trainer.model.initial)])
     assert isinstance(outcome, Update)
     assert not (tmp_path / "ran").exists()
 
@@ -193,13 +193,13 @@ def test_workers_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
 def test_the_workers_validate_too():
     prepared = prepare(Config(**SETTINGS, algorithm="fedbdft"))
     prepared = prepared.with_images(shared(prepared.data.images))
-    workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
-    branches = workshop.decoupled(workshop.initial)
-    with LocalEngine(workshop, 2) as engine:
-        expected = workshop.validate(workshop.initial)
-        accuracies = {e: workshop.validate_branch(e, state) for e, state in branches.items()}
-        workshop.net = workshop.branch_nets = None  # from here on only the workers can answer
-        assert engine.validate(workshop.initial) == expected
+    trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
+    branches = trainer.model.decouple(trainer.model.initial)
+    with ProcessEngine(trainer, 2) as engine:
+        expected = engine.validator.validate(trainer.model.initial)
+        accuracies = {e: engine.validator.validate_branch(e, b) for e, b in branches.items()}
+        trainer.model.net = trainer.model.branch_nets = None  # only the workers can answer now
+        assert engine.validate(trainer.model.initial) == expected
         assert engine.branch_accuracies(branches) == accuracies
         assert engine.validate_branches(branches) == expected
 
@@ -230,13 +230,13 @@ def test_images_are_mapped_and_not_copied(tmp_path):
     assert not place.is_symlink()  # and it ends with the last array that maps it
 
 
-def wait_for_workers(engine: LocalEngine) -> None:
+def wait_for_workers(engine: ProcessEngine) -> None:
     """Wait until all of them have started."""
     while not all(worker.is_free for worker in engine._pool._workers):
         engine._pool._wait()
 
 
-def stop_workers(engine: LocalEngine) -> None:
+def stop_workers(engine: ProcessEngine) -> None:
     wait_for_workers(engine)
     signal_workers(signal.SIGSTOP)
 

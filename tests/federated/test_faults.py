@@ -84,30 +84,30 @@ def test_debug_shows_the_traceback(tmp_path: Path, fedgrain: Any) -> None:
 
 
 def test_errors_that_differ_are_the_clients_own() -> None:
-    trainer = engine(federation([["a1", "b1"], ["a2", "c"]]), TRAINING)
+    small = engine(federation([["a1", "b1"], ["a2", "c"]]), TRAINING)
     errors = iter([ValueError("one"), OSError("two")] * 2)
 
     def train(*_: object) -> Update:
         raise next(errors)
 
-    trainer.workshop.train = train
+    small.trainer.train = train
     with pytest.raises(FederationError, match="0 clients sent an update") as caught:
-        FedAvg(TRAINING).apply(FedAvg(TRAINING).init(trainer.workshop.initial), trainer)
+        FedAvg(TRAINING).apply(FedAvg(TRAINING).init(small.model.initial), small)
     assert not isinstance(caught.value, CodeError)
 
 
 def test_a_cycle_in_which_every_client_fails_alike_stops_at_once() -> None:
-    trainer = engine(federation([["a1", "a2", "b1", "b2"] * 4] * 2), TRAINING)
-    workshop = trainer.workshop
-    state = FedBDFT(TRAINING).decoupled(workshop.decoupled(workshop.initial), trainer)
-    state, _ = FedBDFT(TRAINING).apply(state, trainer)  # it could be trained before
+    small = engine(federation([["a1", "a2", "b1", "b2"] * 4] * 2), TRAINING)
+    trainer = small.trainer
+    state = FedBDFT(TRAINING).decoupled(trainer.model.decouple(trainer.model.initial), small)
+    state, _ = FedBDFT(TRAINING).apply(state, small)  # it could be trained before
 
     def train(number: int, client: int, weights: State, branch: int, _: State | None) -> Update:
         raise AttributeError("no such thing")
 
-    workshop.train = train
+    trainer.train = train
     with pytest.raises(CodeError, match="cycle 2: all 2 clients failed with the same error, Attr"):
-        FedBDFT(TRAINING).apply(state, trainer)
+        FedBDFT(TRAINING).apply(state, small)
 
 
 def test_divergence_is_a_matter_of_kinds_not_of_words() -> None:
@@ -117,11 +117,11 @@ def test_divergence_is_a_matter_of_kinds_not_of_words() -> None:
     assert not diverged([{"client": "zoo", "fault": words}])  # of a run before faults had kinds
     assert not diverged([])
     settings = TrainingSettings(join_ratio=1.0, local=LocalSettings(lr=1e6, batch=4))
-    trainer = engine(federation([["a1", "b2", "c"]]), settings)
-    state = FedAvg(settings).init(trainer.workshop.initial)
+    small = engine(federation([["a1", "b2", "c"]]), settings)
+    state = FedAvg(settings).init(small.model.initial)
     with pytest.raises(DivergedError):
         for _ in range(9):
-            state, _ = FedAvg(settings).apply(state, trainer)
+            state, _ = FedAvg(settings).apply(state, small)
 
 
 def test_a_run_whose_faults_have_no_kind_still_opens(tmp_path: Path) -> None:

@@ -17,20 +17,20 @@ LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
 EVERYONE = TrainingSettings(join_ratio=1.0, local=LocalSettings(lr=0.2, batch=4))
 
 
-def rounds(trainer: Recording, settings: TrainingSettings, count: int) -> FedAvgState:
-    state = FedAvg(settings).init(trainer.workshop.initial)
+def rounds(small: Recording, settings: TrainingSettings, count: int) -> FedAvgState:
+    state = FedAvg(settings).init(small.model.initial)
     for _ in range(count):
-        state, _ = FedAvg(settings).apply(state, trainer)
+        state, _ = FedAvg(settings).apply(state, small)
     return state
 
 
 def test_one_client_is_plain_sgd() -> None:
     """The mean and the server add nothing; that local training is SGD is in test_client.py."""
-    trainer = engine(federation([LABELS]), EVERYONE)
-    weights = trainer.workshop.initial
+    small = engine(federation([LABELS]), EVERYONE)
+    weights = small.model.initial
     for number in (1, 2):
-        weights = trainer.workshop.train(number, 0, weights, None).state
-    final = rounds(trainer, EVERYONE, 2).weights
+        weights = small.trainer.train(number, 0, weights, None).state
+    final = rounds(small, EVERYONE, 2).weights
     assert all(torch.equal(final[name], weights[name]) for name in weights)
 
 
@@ -47,10 +47,10 @@ def test_identical_clients_with_full_batches_equal_one_client(head: str) -> None
 def test_clients_weigh_as_much_as_samples_enter_their_loss() -> None:
     """flat-softmax drops coarse labels: 2, 3 and 5 samples are left of 4, 4 and 5."""
     labels = [["a1", "b2", "a", "b"], ["c", "a3", "b1", "r"], ["c", "a1", "a2", "b1", "b2"]]
-    trainer = engine(federation(labels), EVERYONE, head="flat-softmax")
-    start = trainer.workshop.initial
-    trained = [trainer.workshop.train(1, client, start, None).state for client in range(3)]
-    state, report = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(start), trainer)
+    small = engine(federation(labels), EVERYONE, head="flat-softmax")
+    start = small.model.initial
+    trained = [small.trainer.train(1, client, start, None).state for client in range(3)]
+    state, report = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(start), small)
     assert [line["samples"] for line in report.clients] == [2, 3, 5]
     for name, value in state.weights.items():
         by_hand = 0.2 * trained[0][name] + 0.3 * trained[1][name] + 0.5 * trained[2][name]
@@ -59,27 +59,27 @@ def test_clients_weigh_as_much_as_samples_enter_their_loss() -> None:
 
 def test_a_client_without_entering_samples_is_skipped() -> None:
     labels = [["a", "b", "r"], ["a1", "b2"], [], ["c"]]
-    trainer = engine(federation(labels), EVERYONE, head="flat-softmax")
-    _, report = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(trainer.workshop.initial), trainer)
-    assert [task.client for task in trainer.tasks] == [1, 3]
+    small = engine(federation(labels), EVERYONE, head="flat-softmax")
+    _, report = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(small.model.initial), small)
+    assert [task.client for task in small.tasks] == [1, 3]
     assert [line["client"] for line in report.clients] == ["site 1", "site 3"]
     whole = engine(federation(labels), EVERYONE, head="flat-softmax", supervision="marginal")
-    FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(whole.workshop.initial), whole)
+    FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(whole.model.initial), whole)
     assert [task.client for task in whole.tasks] == [0, 1, 3]
 
 
 def test_nobody_with_a_sample() -> None:
-    trainer = engine(federation([["a"], ["b", "r"]]), EVERYONE, head="flat-softmax")
+    small = engine(federation([["a"], ["b", "r"]]), EVERYONE, head="flat-softmax")
     with pytest.raises(FederationError, match="no client has a sample that enters the loss"):
-        FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(trainer.workshop.initial), trainer)
+        FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(small.model.initial), small)
 
 
 def test_a_client_that_sends_nan_loses_its_update_and_is_told() -> None:
     labels = [["a2", "b1"], ["a1", "b2"], ["c", "b1", "a3"]]  # a1 makes the loss not a number
-    trainer = engine(federation(labels), EVERYONE, head="own_parts:ExplodingHead")
-    start = trainer.workshop.initial
-    one, three = (trainer.workshop.train(1, client, start, None).state for client in (0, 2))
-    state, report = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(start), trainer)
+    small = engine(federation(labels), EVERYONE, head="own_parts:ExplodingHead")
+    start = small.model.initial
+    one, three = (small.trainer.train(1, client, start, None).state for client in (0, 2))
+    state, report = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(start), small)
     assert report.faults == [
         {
             "client": "site 1",
@@ -93,7 +93,7 @@ def test_a_client_that_sends_nan_loses_its_update_and_is_told() -> None:
 
 def test_too_few_updates() -> None:
     broken = engine(federation([["a1"], ["c"]]), EVERYONE, head="own_parts:ExplodingHead")
-    start = FedAvg(EVERYONE).init(broken.workshop.initial)
+    start = FedAvg(EVERYONE).init(broken.model.initial)
     with pytest.raises(FederationError, match=r"round 1: 1 clients .* site 0 failed with: its upd"):
         FedAvg(replace(EVERYONE, min_clients=2)).apply(start, broken)
     few = engine(federation([["b1"], ["c"]]), EVERYONE)
@@ -103,16 +103,16 @@ def test_too_few_updates() -> None:
 
 def test_batch_norm_is_averaged_and_its_counter_is_the_servers() -> None:
     labels = [["a1", "b2"], ["c", "a3", "b1"], ["c", "a1", "a2", "b1", "b2"]]
-    trainer = engine(federation(labels), EVERYONE, net="own_parts:SmallNet")
-    start = trainer.workshop.initial
-    trained = [trainer.workshop.train(1, client, start, None).state for client in range(3)]
-    state, _ = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(start), trainer)
+    small = engine(federation(labels), EVERYONE, net="own_parts:SmallNet")
+    start = small.model.initial
+    trained = [small.trainer.train(1, client, start, None).state for client in range(3)]
+    state, _ = FedAvg(EVERYONE).apply(FedAvg(EVERYONE).init(start), small)
     assert all(t["features.1.num_batches_tracked"] > 0 for t in trained)
     assert state.weights["features.1.num_batches_tracked"] == 0
     for name in ("features.1.running_mean", "features.1.running_var"):
         by_hand = 0.2 * trained[0][name] + 0.3 * trained[1][name] + 0.5 * trained[2][name]
         torch.testing.assert_close(state.weights[name], by_hand, atol=1e-6, rtol=0)
-    assert trainer.parameters == {
+    assert small.parameters == {
         *("features.0.weight", "features.0.bias", "features.1.weight", "features.1.bias"),
         *("head.weight", "head.bias"),
     }
@@ -120,28 +120,28 @@ def test_batch_norm_is_averaged_and_its_counter_is_the_servers() -> None:
 
 def test_best_weights_are_kept_and_patience_ends_it() -> None:
     settings = replace(EVERYONE, rounds=50, stopping=EarlyStopping(patience=2))
-    trainer = engine(federation([LABELS]), settings)
+    small = engine(federation([LABELS]), settings)
     scores = iter([0.2, 0.5, 0.5, 0.4, 0.9])
-    trainer.validate = lambda weights: next(scores)
-    state, weights = FedAvg(settings).init(trainer.workshop.initial), []
-    while not FedAvg(settings).finished(state, trainer):
-        state, _ = FedAvg(settings).apply(state, trainer)
+    small.validate = lambda weights: next(scores)
+    state, weights = FedAvg(settings).init(small.model.initial), []
+    while not FedAvg(settings).finished(state, small):
+        state, _ = FedAvg(settings).apply(state, small)
         weights.append(state.weights)
     assert state.round == 4
     assert state.stopping.best == 0.5
     assert state.best is weights[1]
-    assert FedAvg(settings).finished(replace(state, round=50, stopping=EarlyStopping()), trainer)
+    assert FedAvg(settings).finished(replace(state, round=50, stopping=EarlyStopping()), small)
 
 
 def test_the_mean_over_rounds_is_validated_and_kept_and_training_goes_on_without_it() -> None:
     plain = replace(EVERYONE, rounds=5)
     settings = replace(plain, average_rounds=3)
-    trainer = engine(federation([LABELS, LABELS[:4]]), settings)
+    small = engine(federation([LABELS, LABELS[:4]]), settings)
     validated = []
-    trainer.validate = lambda weights: validated.append(weights) or len(validated) / 10
-    state, history = FedAvg(settings).init(trainer.workshop.initial), []
+    small.validate = lambda weights: validated.append(weights) or len(validated) / 10
+    state, history = FedAvg(settings).init(small.model.initial), []
     for _ in range(5):
-        state, _ = FedAvg(settings).apply(state, trainer)
+        state, _ = FedAvg(settings).apply(state, small)
         history.append(state.weights)
     untouched = rounds(engine(federation([LABELS, LABELS[:4]]), plain), plain, 5)
     for name, value in untouched.weights.items():
@@ -193,14 +193,14 @@ def test_who_joins() -> None:
 
 
 def test_server_validation_is_the_mean_hf() -> None:
-    trainer = engine(federation([LABELS]), EVERYONE)
+    small = engine(federation([LABELS]), EVERYONE)
     answer = ["a1", "a1", "b1", "b1", "c", "c"] * 2
-    tree = trainer.workshop.federation.taxonomy
-    trainer.workshop.predict_leaves = lambda weights, rows: [tree.index(node) for node in answer]
+    tree = small.trainer.federation.taxonomy
+    small.validator.predict_leaves = lambda weights, rows: [tree.index(node) for node in answer]
     by_hand = {("a2", "a1"): 0.5, ("a3", "b1"): 0.0, ("b2", "c"): 0.0}
     pairs = zip(VALIDATION, answer, strict=True)
     expected = [1.0 if truth == said else by_hand[truth, said] for truth, said in pairs]
-    assert trainer.validate({}) == pytest.approx(sum(expected) / 12)
+    assert small.validate({}) == pytest.approx(sum(expected) / 12)
 
 
 @pytest.mark.parametrize("wrong", [-1, len(TREE)])
@@ -228,7 +228,7 @@ def test_clients_may_hold_labels_as_int32(head: str) -> None:
     )
     updates = []
     for some in (sites, replace(sites, clients=narrow)):
-        workshop = engine(some, EVERYONE, head=head).workshop
-        updates.append(workshop.train(1, 0, workshop.initial, None))
+        trainer = engine(some, EVERYONE, head=head).trainer
+        updates.append(trainer.train(1, 0, trainer.model.initial, None))
     for name, weights in updates[0].state.items():
         assert torch.equal(weights, updates[1].state[name])

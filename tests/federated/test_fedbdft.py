@@ -24,9 +24,9 @@ TRAINING = TrainingSettings(
 )
 
 
-def start(trainer: Recording, settings: TrainingSettings = TRAINING) -> BranchesState:
-    workshop = trainer.workshop
-    return FedBDFT(settings).decoupled(workshop.decoupled(workshop.initial), trainer)
+def start(small: Recording, settings: TrainingSettings = TRAINING) -> BranchesState:
+    trainer = small.trainer
+    return FedBDFT(settings).decoupled(trainer.model.decouple(trainer.model.initial), small)
 
 
 def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
@@ -34,8 +34,8 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 
 
 def test_decoupling_keeps_features_and_the_rows_of_the_children() -> None:
-    trainer = engine(federation([["a1"]]), TRAINING)
-    weights, branches = trainer.workshop.initial, start(trainer).branches
+    small = engine(federation([["a1"]]), TRAINING)
+    weights, branches = small.model.initial, start(small).branches
     assert list(branches) == [ROOT, A, B]
     for e, rows in ((ROOT, ["a", "b", "c"]), (A, ["a1", "a2", "a3"]), (B, ["b1", "b2"])):
         outputs = [NODE[name] - 1 for name in rows]  # cond-softmax has no output for the root
@@ -45,16 +45,16 @@ def test_decoupling_keeps_features_and_the_rows_of_the_children() -> None:
 
 def test_a_round_changes_only_its_branch() -> None:
     """Below a lie 8 samples, below b 2 and below the root 8: then the root's patience is over."""
-    trainer = engine(federation([["a1", "a2", "a3", "a1", "a2", "a3", "a1", "a2"]]), TRAINING)
-    before = start(trainer)
+    small = engine(federation([["a1", "a2", "a3", "a1", "a2", "a3", "a1", "a2"]]), TRAINING)
+    before = start(small)
     tired = replace(before.branches[ROOT], stopping=EarlyStopping(patience=1, waited=1))
     before = BranchesState(0, {**before.branches, ROOT: tired})
     copies = {
         e: {name: value.clone() for name, value in branch.weights.items()}
         for e, branch in before.branches.items()
     }
-    after, report = FedBDFT(TRAINING).apply(before, trainer)
-    assert [(task.branch, task.client) for task in trainer.tasks] == [(A, 0)]
+    after, report = FedBDFT(TRAINING).apply(before, small)
+    assert [(task.branch, task.client) for task in small.tasks] == [(A, 0)]
     assert [line["branch"] for line in report.branches] == ["a"]
     assert not equal(after.branches[A].weights, copies[A])
     assert after.branches[A].rounds == 1
@@ -62,10 +62,10 @@ def test_a_round_changes_only_its_branch() -> None:
         assert equal(after.branches[e].weights, copies[e])
         assert equal(after.branches[e].best, copies[e])
         assert after.branches[e].rounds == 0
-    model = trainer.workshop.decoupled_model({e: b.weights for e, b in after.branches.items()})
-    image = trainer.workshop.federation.source.batch(np.array([1000]))
+    model = small.model.decoupled_model({e: b.weights for e, b in after.branches.items()})
+    image = small.trainer.federation.source.batch(np.array([1000]))
     log_probs = model.node_log_probs(image)[0]
-    fresh = engine(federation([["a1"]]), TRAINING).workshop
+    fresh = engine(federation([["a1"]]), TRAINING).model
     old = fresh.head.node_log_probs(fresh.net(image))[0]
     moved = [name for name in NODE if abs(log_probs[NODE[name]] - old[NODE[name]]) > 1e-6]
     assert sorted(moved) == ["a1", "a2", "a3"]
@@ -78,11 +78,11 @@ def test_weights_are_proportional_to_the_samples_of_the_branch() -> None:
         ["a1", "a3", "a2"] * 4 + ["c"] * 5,
         ["a2", "a3"] * 10 + ["b", "r"],
     ]
-    trainer = engine(federation(labels), TRAINING)
-    before = start(trainer)
+    small = engine(federation(labels), TRAINING)
+    before = start(small)
     weights = before.branches[A].weights
-    trained = [trainer.workshop.train(1, client, weights, A).state for client in range(3)]
-    after, report = FedBDFT(TRAINING).apply(before, trainer)
+    trained = [small.trainer.train(1, client, weights, A).state for client in range(3)]
+    after, report = FedBDFT(TRAINING).apply(before, small)
     line = next(line for line in report.branches if line["branch"] == "a")
     assert [client["samples"] for client in line["clients"]] == [8, 12, 20]
     assert all(np.isfinite(client["loss"]) for client in line["clients"])
@@ -93,9 +93,9 @@ def test_weights_are_proportional_to_the_samples_of_the_branch() -> None:
 
 def test_only_clients_with_gamma_samples_train_a_branch() -> None:
     labels = [["a1", "a2"] * 3 + ["a3"], ["a1", "a2"] * 4, ["b1", "b2"] * 10, ["a3", "a1"] * 9]
-    trainer = engine(federation(labels), TRAINING)
-    state, _ = FedBDFT(TRAINING).apply(start(trainer), trainer)
-    assert [(t.branch, t.client) for t in trainer.tasks] == [
+    small = engine(federation(labels), TRAINING)
+    state, _ = FedBDFT(TRAINING).apply(start(small), small)
+    assert [(t.branch, t.client) for t in small.tasks] == [
         *((ROOT, 1), (ROOT, 2), (ROOT, 3)),
         (B, 2),  # longest first: 20 samples here, 18 at most there
         *((A, 1), (A, 3)),
@@ -112,12 +112,12 @@ def test_only_clients_with_gamma_samples_train_a_branch() -> None:
 
 def test_a_branch_with_data_for_one_child_only_stays_as_decoupled() -> None:
     labels = [["a1"] * 20 + ["b1", "b2"] * 8, ["a1"] * 30]
-    trainer = engine(federation(labels), TRAINING)
-    state = before = start(trainer)
-    while not FedBDFT(TRAINING).finished(state, trainer):
-        state, _ = FedBDFT(TRAINING).apply(state, trainer)
+    small = engine(federation(labels), TRAINING)
+    state = before = start(small)
+    while not FedBDFT(TRAINING).finished(state, small):
+        state, _ = FedBDFT(TRAINING).apply(state, small)
     assert state.cycle > 0
-    assert A not in [task.branch for task in trainer.tasks]
+    assert A not in [task.branch for task in small.tasks]
     assert equal(state.branches[A].best, before.branches[A].best)
     assert {e: branch.rounds > 0 for e, branch in state.branches.items()} == {
         ROOT: True,
@@ -127,74 +127,74 @@ def test_a_branch_with_data_for_one_child_only_stays_as_decoupled() -> None:
 
 
 def test_nothing_to_train_is_finished_at_once() -> None:
-    trainer = engine(federation([["a1"] * 3]), TRAINING)
-    assert FedBDFT(TRAINING).finished(start(trainer), trainer)
+    small = engine(federation([["a1"] * 3]), TRAINING)
+    assert FedBDFT(TRAINING).finished(start(small), small)
     two = replace(TRAINING, min_clients=2)  # one client alone is not enough for a round
-    trainer = engine(federation([["a1", "a2"] * 9]), two)
-    assert FedBDFT(two).finished(start(trainer, two), trainer)
+    small = engine(federation([["a1", "a2"] * 9]), two)
+    assert FedBDFT(two).finished(start(small, two), small)
 
 
 def test_every_branch_has_its_own_patience_and_its_best_weights() -> None:
-    trainer = engine(federation([["a1", "a2", "b1", "b2", "c"] * 8]), TRAINING)
+    small = engine(federation([["a1", "a2", "b1", "b2", "c"] * 8]), TRAINING)
     told = {ROOT: [0.5, 0.4, 0.3], A: [0.5, 0.6, 0.6, 0.7], B: [0.5, 0.9, 0.1, 0.2]}
-    trainer.workshop.validate_branch = lambda e, weights: told[e].pop(0)
+    small.validator.validate_branch = lambda e, weights: told[e].pop(0)
     settings = replace(TRAINING, cycles=3)
-    state, history = start(trainer, settings), []
-    while not FedBDFT(settings).finished(state, trainer):
-        state, report = FedBDFT(settings).apply(state, trainer)
+    state, history = start(small, settings), []
+    while not FedBDFT(settings).finished(state, small):
+        state, report = FedBDFT(settings).apply(state, small)
         history.append((state, [line["branch"] for line in report.branches]))
     assert [names for _, names in history] == [["r", "a", "b"], ["r", "a", "b"], ["a", "b"]]
-    assert equal(state.branches[ROOT].best, trainer.workshop.decoupled(trainer.workshop.initial)[0])
+    assert equal(state.branches[ROOT].best, small.model.decouple(small.model.initial)[0])
     assert state.branches[A].best is history[2][0].branches[A].weights
     assert state.branches[B].best is history[0][0].branches[B].weights
 
 
 def test_without_validation_samples_a_branch_trains_to_the_last_cycle() -> None:
     sites = federation([["a1", "a2"] * 8], client_validation=[["c", "c"]])
-    trainer = engine(sites, TRAINING)
-    state = start(trainer)
-    assert trainer.workshop.validate_branch(A, state.branches[A].weights) is None
-    while not FedBDFT(TRAINING).finished(state, trainer):
-        state, report = FedBDFT(TRAINING).apply(state, trainer)
+    small = engine(sites, TRAINING)
+    state = start(small)
+    assert small.validator.validate_branch(A, state.branches[A].weights) is None
+    while not FedBDFT(TRAINING).finished(state, small):
+        state, report = FedBDFT(TRAINING).apply(state, small)
     assert state.cycle == TRAINING.cycles
     assert state.branches[A].best is state.branches[A].weights
     assert report.branches[0]["accuracy"] is None
 
 
 def test_a_fault_is_told_with_its_branch_which_stays_and_loses_patience() -> None:
-    trainer = engine(federation([["a1", "a2", "b1", "b2"] * 8]), TRAINING)
-    train = trainer.workshop.train
+    small = engine(federation([["a1", "a2", "b1", "b2"] * 8]), TRAINING)
+    train = small.trainer.train
 
     def faulty(number: int, client: int, weights: State, branch: int, _: State | None) -> Update:
         if branch == A:
             raise ValueError("no such image")
         return train(number, client, weights, branch)
 
-    trainer.workshop.train = faulty
-    state = before = start(trainer)
-    while not FedBDFT(replace(TRAINING, cycles=9)).finished(state, trainer):
-        state, report = FedBDFT(TRAINING).apply(state, trainer)
+    small.trainer.train = faulty
+    state = before = start(small)
+    while not FedBDFT(replace(TRAINING, cycles=9)).finished(state, small):
+        state, report = FedBDFT(TRAINING).apply(state, small)
         if state.cycle <= TRAINING.stopping.patience:
             told = {(fault["client"], fault["branch"]) for fault in report.faults}
             assert told == {("site 0", "a")}
     assert state.branches[A].weights is before.branches[A].weights
-    assert [task.branch for task in trainer.tasks].count(A) == TRAINING.stopping.patience
+    assert [task.branch for task in small.tasks].count(A) == TRAINING.stopping.patience
     assert state.branches[B].rounds > 0
 
 
 def test_a_rate_at_which_no_branch_can_be_trained_is_said() -> None:
     settings = replace(TRAINING, branch=LocalSettings(lr=float("inf")))
-    trainer = engine(federation([["a1", "a2"] * 8]), settings)
+    small = engine(federation([["a1", "a2"] * 8]), settings)
     with pytest.raises(DivergedError, match="cycle 1: no branch has been trained, and site 0 fail"):
-        FedBDFT(settings).apply(start(trainer), trainer)
+        FedBDFT(settings).apply(start(small), small)
 
 
 def test_projection_trains_the_branches_of_clients_that_know_all_or_nothing_of_them() -> None:
     """Their labels stand for no set: there is no share, and no gradient of one."""
     labels = [["a1", "a2", "a3", "b1", "b2"] * 4, ["a", "b1", "b2", "c"] * 4]
     knowledge = [known("a", "a1", "a2", "a3", "b", "b1", "b2", "c"), known("a", "b", "b1", "b2")]
-    trainer = engine(federation(labels, knowledge), TRAINING, branch_supervision="projection")
-    state, report = FedBDFT(TRAINING).apply(start(trainer), trainer)
+    small = engine(federation(labels, knowledge), TRAINING, branch_supervision="projection")
+    state, report = FedBDFT(TRAINING).apply(start(small), small)
     assert report.faults == []
     assert [branch.rounds for branch in state.branches.values()] == [1, 1, 1]
 
@@ -206,12 +206,12 @@ def test_projection_in_the_branches_and_paper_before() -> None:
     sites = federation(labels, knowledge)
     sizes = {}
     for stage, branches in (("paper", "projection"), ("projection", "paper")):
-        trainer = engine(
+        small = engine(
             sites, TRAINING, supervision=stage, branch_supervision=branches, laziness=0.1
         )
-        sizes[branches] = [trainer.samples(client, A) for client in (0, 1)]
-        assert bool(trainer.workshop.supervised(0).projections) == (stage == "projection")
-        assert trainer.children_with_data(A) == (3 if branches == "projection" else 2)
+        sizes[branches] = [small.samples(client, A) for client in (0, 1)]
+        assert bool(small.trainer.supervised(0).projections) == (stage == "projection")
+        assert small.children_with_data(A) == (3 if branches == "projection" else 2)
     assert sizes == {"projection": [3, 2], "paper": [1, 2]}
 
 
@@ -226,24 +226,24 @@ def test_two_labellers_of_one_site_are_read_each_by_their_own_knowledge() -> Non
     site = sites.clients[0]
     train = replace(site.train, labellers=who)
     sites = replace(sites, clients=(replace(site, train=train, known=knowledge),))
-    trainer = engine(sites, TRAINING, supervision="projection", branch_supervision="projection")
-    data = trainer.workshop.branch_data(0, A)
+    small = engine(sites, TRAINING, supervision="projection", branch_supervision="projection")
+    data = small.trainer.branch_data(0, A)
     assert data.indices.tolist() == [0, 1]
     assert data.targets.tolist() == [[0, 0], [TOGETHER, 0]]
-    assert trainer.children_with_data(A) == 3
-    assert trainer.workshop.whole_data(0).targets.tolist() == [
+    assert small.children_with_data(A) == 3
+    assert small.trainer.whole_data(0).targets.tolist() == [
         [NODE[label], labeller] for label, labeller in zip(labels, who, strict=True)
     ]
-    _, report = FedBDFT(TRAINING).apply(start(trainer), trainer)
+    _, report = FedBDFT(TRAINING).apply(start(small), small)
     assert report.faults == []
     paper = engine(sites, TRAINING)
-    assert paper.workshop.whole_data(0).targets.tolist() == [NODE[label] for label in labels]
+    assert paper.trainer.whole_data(0).targets.tolist() == [NODE[label] for label in labels]
 
 
 def test_another_head_has_no_branches() -> None:
-    trainer = engine(federation([["a1"]]), TRAINING, head="flat-softmax")
+    small = engine(federation([["a1"]]), TRAINING, head="flat-softmax")
     with pytest.raises(FederationError, match="fedbdft needs the head cond-softmax"):
-        trainer.workshop.decoupled(trainer.workshop.initial)
+        small.model.decouple(small.model.initial)
 
 
 def test_clients_validate_by_projection_and_cutting_back() -> None:
@@ -251,19 +251,19 @@ def test_clients_validate_by_projection_and_cutting_back() -> None:
     knowledge = [known("a", "a1", "b"), known("a", "a1", "a2", "a3", "b", "b1", "b2", "c")]
     validation = [["a", "a1", "b", "r"], ["a2", "c"]]
     sites = federation([["a1"], ["a1"]], knowledge, client_validation=validation)
-    trainer = engine(sites, TRAINING)
+    small = engine(sites, TRAINING)
     said = {
         0: ["a2", "a2", "b1", "c"],  # projected: a, a, b, r
         1: ["a3", "b1"],
     }
     rows = {600: 0, 700: 1}
-    trainer.workshop.predict_leaves = lambda weights, indices: np.array(
+    small.validator.predict_leaves = lambda weights, indices: np.array(
         [NODE[name] for name in said[rows[int(indices[0])]]]
     )
     # a for a: 1; a for a1: 2*1/(2+1); b for b: 1; r for r: both empty paths; a3 for a2: 1/2; 0
     root_for_root = 1.0
     expected = [1.0, 2 / 3, 1.0, root_for_root, 0.5, 0.0]
-    assert trainer.validate({}) == pytest.approx(np.mean(expected))
+    assert small.validate({}) == pytest.approx(np.mean(expected))
 
 
 def test_a_site_validates_by_what_the_labeller_of_an_image_knows() -> None:
@@ -272,14 +272,14 @@ def test_a_site_validates_by_what_the_labeller_of_an_image_knows() -> None:
     site, who = sites.clients[0], np.array([0, 1])
     own = Client("both", replace(site.train, labellers=who), knowledge,
                  replace(site.validation, labellers=who))  # fmt: skip
-    trainer = engine(replace(sites, clients=(own,)), TRAINING)
-    trainer.workshop.predict_leaves = lambda weights, indices: np.full(2, NODE["a2"])
+    small = engine(replace(sites, clients=(own,)), TRAINING)
+    small.validator.predict_leaves = lambda weights, indices: np.full(2, NODE["a2"])
     # a2 for a1: 1/2; projected to a, for a1: 2*1/(2+1)
-    assert trainer.validate({}) == pytest.approx((1 / 2 + 2 / 3) / 2)
+    assert small.validate({}) == pytest.approx((1 / 2 + 2 / 3) / 2)
 
 
 def test_the_accuracy_of_a_branch_is_over_truths_below_it() -> None:
-    trainer = engine(federation([["a1"]]), TRAINING)
-    weights = {name: torch.zeros_like(v) for name, v in start(trainer).branches[A].weights.items()}
+    small = engine(federation([["a1"]]), TRAINING)
+    weights = {name: torch.zeros_like(v) for name, v in start(small).branches[A].weights.items()}
     weights["head.bias"][1] = 1.0  # always says a2, which is 2 of the 6 samples below a
-    assert trainer.workshop.validate_branch(A, weights) == pytest.approx(1 / 3)
+    assert small.validator.validate_branch(A, weights) == pytest.approx(1 / 3)

@@ -51,9 +51,9 @@ def test_local_training_is_sgd_written_by_hand(extra) -> None:
     local = LocalSettings(lr=0.3, batch=4, epochs=3, **extra)
     sites = federation([LABELS])
     settings = TrainingSettings(local=local)
-    workshop = engine(sites, settings, head="flat-softmax").workshop
-    start = {name: value.double().numpy() for name, value in workshop.initial.items()}
-    update = workshop.train(7, 0, workshop.initial, None)
+    trainer = engine(sites, settings, head="flat-softmax").trainer
+    start = {name: value.double().numpy() for name, value in trainer.model.initial.items()}
+    update = trainer.train(7, 0, trainer.model.initial, None)
 
     generator = numpy_generator(settings.seed, "local training", 7, 0)
     generator.integers(2**63 - 1)  # the seed of dropout comes first
@@ -77,35 +77,36 @@ def test_local_training_is_sgd_written_by_hand(extra) -> None:
 def test_the_loss_told_is_the_mean_over_the_last_epoch() -> None:
     sites = federation([LABELS])
     settings = TrainingSettings(local=LocalSettings(lr=0.0, batch=4, epochs=2))
-    workshop = engine(sites, settings).workshop
-    update = workshop.train(1, 0, workshop.initial, None)
-    whole = workshop.whole_data(0)
+    trainer = engine(sites, settings).trainer
+    update = trainer.train(1, 0, trainer.model.initial, None)
+    whole = trainer.whole_data(0)
     with torch.no_grad():
-        logits = workshop.net(whole.source.batch(whole.indices))
-        expected = workshop.head.loss(logits, whole.targets)
+        logits = trainer.model.net(whole.source.batch(whole.indices))
+        expected = trainer.model.head.loss(logits, whole.targets)
     assert update.loss == pytest.approx(float(expected), abs=1e-6)
 
 
 def test_counting_samples_does_not_keep_them() -> None:
     """The server asks everyone; with many clients their data would add up."""
-    workshop = engine(federation([LABELS, LABELS[:4]]), TrainingSettings()).workshop
+    trainer = engine(federation([LABELS, LABELS[:4]]), TrainingSettings()).trainer
     for branch in (None, 0):  # everything is below the root
-        assert [workshop.samples(client, branch) for client in (0, 1)] == [10, 4]
-    assert workshop.children_with_data(0) >= 2
-    assert workshop.whole_data.cache_info().currsize == 0
-    assert workshop.branch_data.cache_info().currsize == 0
-    assert workshop.supervised(1) is workshop.supervised(0)
+        assert [trainer.samples(client, branch) for client in (0, 1)] == [10, 4]
+    assert trainer.children_with_data(0) >= 2
+    assert trainer.whole_data.cache_info().currsize == 0
+    assert trainer.branch_data.cache_info().currsize == 0
+    assert trainer.supervised(1) is trainer.supervised(0)
 
 
 def test_a_task_gives_the_same_bits_whatever_came_before() -> None:
     sites = federation([LABELS, LABELS[::-1]])
     settings = TrainingSettings(local=LocalSettings(batch=3), branch=LocalSettings(batch=3))
-    first, second = (engine(sites, settings, net="own_parts:SmallNet").workshop for _ in range(2))
-    assert all(torch.equal(first.initial[name], second.initial[name]) for name in first.initial)
-    branches = first.decoupled(first.initial)
+    first, second = (engine(sites, settings, net="own_parts:SmallNet").trainer for _ in range(2))
+    start, again = first.model.initial, second.model.initial
+    assert all(torch.equal(start[name], again[name]) for name in start)
+    branches = first.model.decouple(start)
     tasks = [
-        Task(3, 0, first.initial),
-        Task(3, 1, first.initial),
+        Task(3, 0, start),
+        Task(3, 1, start),
         Task(1, 0, branches[0], 0),
         Task(1, 1, branches[1], 1),
     ]
@@ -120,24 +121,24 @@ def test_a_task_gives_the_same_bits_whatever_came_before() -> None:
 
 
 def test_a_net_that_draws_from_the_global_state_gets_its_own() -> None:
-    workshop = engine(
+    trainer = engine(
         federation([LABELS]), TrainingSettings(), net="own_parts:FunctionalDropoutNet"
-    ).workshop
+    ).trainer
     states = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        states.append(workshop.train(1, 0, workshop.initial, None).state)
+        states.append(trainer.train(1, 0, trainer.model.initial, None).state)
         assert torch.equal(torch.get_rng_state(), torch.manual_seed(seed).get_state())
-    other = workshop.train(2, 0, workshop.initial, None).state
+    other = trainer.train(2, 0, trainer.model.initial, None).state
     assert all(torch.equal(states[0][name], states[1][name]) for name in other)
     assert not all(torch.equal(states[0][name], other[name]) for name in other)
 
 
 def test_training_does_not_touch_the_weights_it_starts_from() -> None:
-    workshop = engine(federation([LABELS]), TrainingSettings(), net="own_parts:SmallNet").workshop
-    before = {name: value.clone() for name, value in workshop.initial.items()}
-    update = workshop.train(1, 0, workshop.initial, None)
-    assert all(torch.equal(before[name], workshop.initial[name]) for name in before)
+    trainer = engine(federation([LABELS]), TrainingSettings(), net="own_parts:SmallNet").trainer
+    before = {name: value.clone() for name, value in trainer.model.initial.items()}
+    update = trainer.train(1, 0, trainer.model.initial, None)
+    assert all(torch.equal(before[name], trainer.model.initial[name]) for name in before)
     assert not torch.equal(before["head.weight"], update.state["head.weight"])
 
 
@@ -161,23 +162,25 @@ def test_crop_and_flip_is_used_when_asked_for() -> None:
     states = []
     for asked in (False, True):
         settings = TrainingSettings(local=LocalSettings(crop_and_flip=asked))
-        workshop = engine(federation([LABELS]), settings).workshop
-        states.append(workshop.train(1, 0, workshop.initial, None).state["head.weight"])
+        trainer = engine(federation([LABELS]), settings).trainer
+        states.append(trainer.train(1, 0, trainer.model.initial, None).state["head.weight"])
     assert not torch.equal(*states)
 
 
 def test_no_samples_leave_the_weights_alone() -> None:
-    workshop = engine(federation([LABELS, []]), TrainingSettings()).workshop
+    trainer = engine(federation([LABELS, []]), TrainingSettings()).trainer
     data = TrainingData(
-        workshop.federation.source, np.empty(0, np.int64), torch.empty(0, dtype=torch.int64)
+        trainer.federation.source, np.empty(0, np.int64), torch.empty(0, dtype=torch.int64)
     )
     update = train_locally(
-        workshop.net,
-        workshop.initial,
-        workshop.head.loss,
+        trainer.model.net,
+        trainer.model.initial,
+        trainer.model.head.loss,
         data,
         LocalSettings(),
         np.random.default_rng(0),
     )
     assert update.samples == update.steps == 0
-    assert all(torch.equal(update.state[n], workshop.initial[n]) for n in workshop.initial)
+    assert all(
+        torch.equal(update.state[n], trainer.model.initial[n]) for n in trainer.model.initial
+    )

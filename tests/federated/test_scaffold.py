@@ -16,17 +16,17 @@ TRAINING = TrainingSettings(join_ratio=1.0, local=LocalSettings(lr=0.1, batch=2)
 
 
 def test_two_rounds_equal_the_formulas() -> None:
-    trainer = engine(federation(LABELS), TRAINING)
-    algorithm, workshop, names = Scaffold(TRAINING), trainer.workshop, trainer.parameters
-    state, zero = algorithm.init(workshop.initial), dict.fromkeys(names, torch.tensor(0.0))
-    weights, control, own = dict(workshop.initial), dict(zero), [dict(zero) for _ in LABELS]
+    small = engine(federation(LABELS), TRAINING)
+    algorithm, trainer, names = Scaffold(TRAINING), small.trainer, small.parameters
+    state, zero = algorithm.init(trainer.model.initial), dict.fromkeys(names, torch.tensor(0.0))
+    weights, control, own = dict(trainer.model.initial), dict(zero), [dict(zero) for _ in LABELS]
     for number in (1, 2):
-        state, report = algorithm.apply(state, trainer)
+        state, report = algorithm.apply(state, small)
         assert (report.stage, report.round) == ("scaffold", number)
         ends = []
         for client, labels in enumerate(LABELS):
             correction = {n: (control[n] - own[client][n]).expand_as(weights[n]) for n in names}
-            ends.append(workshop.train(number, client, weights, None, correction).state)
+            ends.append(trainer.train(number, client, weights, None, correction).state)
             steps = -(-len(labels) // 2)
             own[client] = {
                 n: own[client][n] - control[n] + (weights[n] - ends[-1][n]) / (steps * 0.1)
@@ -48,9 +48,9 @@ def test_two_rounds_equal_the_formulas() -> None:
 
 def test_a_client_that_sits_out_keeps_its_variate_and_the_first_round_is_fedavg() -> None:
     settings = replace(TRAINING, join_ratio=0.34)
-    trainer = engine(federation(LABELS), settings)
-    first, _ = Scaffold(settings).apply(Scaffold(settings).init(trainer.workshop.initial), trainer)
-    plain, _ = FedAvg(settings).apply(FedAvg(settings).init(trainer.workshop.initial), trainer)
+    small = engine(federation(LABELS), settings)
+    first, _ = Scaffold(settings).apply(Scaffold(settings).init(small.model.initial), small)
+    plain, _ = FedAvg(settings).apply(FedAvg(settings).init(small.model.initial), small)
     assert all(torch.equal(first.fedavg.weights[n], plain.weights[n]) for n in plain.weights)
     (client,) = first.of_clients
     for name, value in first.control.items():
@@ -59,13 +59,13 @@ def test_a_client_that_sits_out_keeps_its_variate_and_the_first_round_is_fedavg(
 
 
 def test_a_stored_state_goes_on_to_the_same_bits() -> None:
-    trainer = engine(federation(LABELS), TRAINING)
+    small = engine(federation(LABELS), TRAINING)
     algorithm = Scaffold(TRAINING)
-    state, _ = algorithm.apply(algorithm.init(trainer.workshop.initial), trainer)
+    state, _ = algorithm.apply(algorithm.init(small.model.initial), small)
     again = algorithm.decode(algorithm.encode(state))
-    one, two = algorithm.apply(state, trainer)[0], algorithm.apply(again, trainer)[0]
+    one, two = algorithm.apply(state, small)[0], algorithm.apply(again, small)[0]
     assert one.of_clients.keys() == two.of_clients.keys()
-    for name in trainer.parameters:
+    for name in small.parameters:
         assert torch.equal(one.fedavg.weights[name], two.fedavg.weights[name])
         assert torch.equal(one.control[name], two.control[name])
 

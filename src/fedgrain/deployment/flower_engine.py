@@ -34,43 +34,45 @@ from fedgrain.deployment.wire import (
     key_of,
     pack,
 )
-from fedgrain.engines.workshop import Workshop
+from fedgrain.engines import BuiltModel, Validator
 from fedgrain.errors import FederationError, FedgrainError
 from fedgrain.federated.averaging import RunningAverage, State, weighted_mean
 from fedgrain.federated.engine import Task
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
+from fedgrain.federated.settings import TrainingSettings
 from fedgrain.text import one_line
 
 POLL_SECONDS = 0.2
 
 
 class FlowerEngine:
-    """Trains at the sites; validates there too, unless the server's workshop has data."""
+    """Trains at the sites; validates there too, unless the server has a validator of its own."""
 
     def __init__(
         self,
         grid: Grid,
-        workshop: Workshop,
+        model: BuiltModel,
         sites: Sequence[str],
+        settings: TrainingSettings,
         *,
-        validate_at_sites: bool,
+        validator: Validator | None = None,
         time_limit: float | None = None,
         new_average: Callable[[], RunningAverage] = RunningAverage,
         ledger: ServerLedger | None = None,
         most_samples: int | None = None,
         roster: Roster | None = None,
     ) -> None:
-        self.grid, self.workshop, self.client_names = grid, workshop, list(sites)
-        self.parameters = workshop.parameters
-        self.decouple = workshop.decoupled
-        self.branch_name = workshop.federation.taxonomy.ids.__getitem__
+        self.grid, self.model, self.client_names = grid, model, list(sites)
+        self.parameters = model.parameters
+        self.decouple = model.decouple
+        self.branch_name = model.taxonomy.ids.__getitem__
         self.new_average = new_average
         self.traffic = Traffic()
         self.retries: list[dict[str, str]] = []  # a site that fails is asked again next round
         self.bounded: set[Bounded] = set()  # claims that were reduced
         self._most_samples = most_samples
-        self._at_sites, self._time_limit = validate_at_sites, time_limit
+        self._settings, self._validator, self._time_limit = settings, validator, time_limit
         self._ledger = ledger  # set if sites add noise and withhold everything else
         self._roster = roster or Roster(None)
         self._nodes: dict[int, int] = {}  # client -> its node
@@ -116,7 +118,7 @@ class FlowerEngine:
         if registered and registered != counts.site:
             name = one_line(registered)
             raise FederationError(f"its key is registered for {name!r}, not {counts.site!r}")
-        taxonomy = self.workshop.federation.taxonomy
+        taxonomy = self.model.taxonomy
         wanted = {int(e): len(taxonomy.children(e)) for e in taxonomy.internal}
         if {e: len(marks) for e, marks in counts.children.items()} != wanted:
             raise FederationError("its counts are of another taxonomy; give it this app's")
@@ -178,9 +180,8 @@ class FlowerEngine:
 
     def _steps(self, task: Task) -> int:
         """Return the steps in an epoch of a task, from the samples that count for its site."""
-        settings = self.workshop.settings
-        batch = (settings.local if task.branch is None else settings.branch).batch
-        return -(-self.samples(task.client, task.branch) // batch)
+        settings = self._settings.local if task.branch is None else self._settings.branch
+        return -(-self.samples(task.client, task.branch) // settings.batch)
 
     def _ask_to_train(
         self, work: Mapping[int, Models], number: int, corrections: Mapping[int, State]
@@ -200,20 +201,20 @@ class FlowerEngine:
 
     def validate(self, weights: State) -> float | None:
         """Return the validation HF of the whole model; None if the sites withhold it."""
-        if not self._at_sites:
-            return self.workshop.validate(weights)
+        if self._validator is not None:
+            return self._validator.validate(weights)
         return self._mean_hf({None: weights})
 
     def validate_branches(self, weights: Mapping[int, State]) -> float | None:
         """Return the validation HF of the decoupled model; None if it is withheld."""
-        if not self._at_sites:
-            return self.workshop.validate_branches(weights)
+        if self._validator is not None:
+            return self._validator.validate_branches(weights)
         return self._mean_hf(by_branch(weights))
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
         """Return each branch's accuracy over the validation samples below it, or None."""
-        if not self._at_sites:
-            return {e: self.workshop.validate_branch(e, state) for e, state in weights.items()}
+        if self._validator is not None:
+            return {e: self._validator.validate_branch(e, state) for e, state in weights.items()}
         withheld = self._ledger is not None or not weights
         reported = [] if withheld else self._scores(by_branch(weights), "accuracies")
         return {

@@ -26,13 +26,13 @@ from fedgrain.deployment.privacy import need_accounting
 from fedgrain.deployment.server_settings import Begun, Operation
 from fedgrain.deployment.strategies import average_by
 from fedgrain.deployment.traffic import Traffic
-from fedgrain.engines import Workshop
+from fedgrain.engines import BuiltModel, Validator
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.federated import Client, Federation, ImageSource, LabelledPart
 from fedgrain.federated.algorithm import build_algorithm
 from fedgrain.files import append_line, read_text
 from fedgrain.parsing import parse_json
-from fedgrain.runs.prepare import Prepared, coarse_taxonomy, model_of, prepare, training_settings
+from fedgrain.runs.prepare import Prepared, coarse_taxonomy, model_spec, prepare, training_settings
 from fedgrain.runs.run import Callback, disk_space, one_thread, train_and_test
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.text import one_line
@@ -101,15 +101,18 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             return
         prepared = server_side(app, operation)
         algorithm = build_algorithm(app.config.algorithm, prepared.settings)
-        workshop = Workshop(prepared.federation, prepared.model, prepared.settings)
+        federation, seed = prepared.federation, prepared.settings.seed
+        model = BuiltModel(prepared.spec, federation.taxonomy, federation.source.shape, seed)
+        at_server = app.config.validation == "server"
         ledger = ServerLedger(begun, operation) if operation.privacy else None
         engine = FlowerEngine(
             grid,
-            workshop,
+            model,
             operation.sites,
-            validate_at_sites=app.config.validation == "clients",
+            prepared.settings,
+            validator=Validator(federation, model) if at_server else None,
             time_limit=app.config.client_time_limit,
-            new_average=average_by(operation.strategy, app.config, workshop.parameters),
+            new_average=average_by(operation.strategy, app.config, model.parameters),
             ledger=ledger,
             most_samples=operation.most_samples,
             roster=Roster(operation.record),
@@ -132,7 +135,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
 
         watch = Watch(engine, place)
         train_and_test(
-            app.config, prepared, algorithm, engine, workshop.initial, place, [watch], about
+            app.config, prepared, algorithm, engine, model.initial, place, [watch], about
         )
         tell([f"finished: everything is in {place.path}"])
 
@@ -196,7 +199,12 @@ def _server_side(app: App, sites: Sequence[str]) -> Prepared:
     )
     test, config = np.empty(0, np.int64), app.config
     return Prepared(
-        data, federation, model_of(config, data), training_settings(config), config.algorithm, test
+        data,
+        federation,
+        model_spec(config, data),
+        training_settings(config),
+        config.algorithm,
+        test,
     )
 
 

@@ -1,6 +1,6 @@
 """A site: its own images and labels, and its answers to the server.
 
-Every message starts a fresh process, which builds the site's workshop again and answers. What
+Every message starts a fresh process, which opens the site again and answers. What
 leaves the site: model updates, the loss, counts of samples (rounded where asked), and validation
 scores. With differential privacy it is noised updates alone. Images, labels and names of files
 never leave it.
@@ -26,7 +26,7 @@ from fedgrain.deployment.noised_updates import Release
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import site_names
 from fedgrain.deployment.wire import Counts, correction_of, key_of, record_of, rounded, unpack
-from fedgrain.engines import Workshop
+from fedgrain.engines import ClientTrainer, SequentialEngine
 from fedgrain.errors import DeploymentError
 from fedgrain.federated import LabelledPart
 from fedgrain.federated.averaging import State
@@ -43,10 +43,10 @@ NOTHING = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """One site's workshop, of which it is the only client."""
+    """One site, with an engine of which it is the only client."""
 
     name: str
-    workshop: Workshop
+    engine: SequentialEngine
     rounding: int = 1
     release: Release | None = None  # how updates leave with differential privacy
 
@@ -57,17 +57,19 @@ class Site:
 
         With differential privacy every site reports the same: one sample of everything.
         """
-        taxonomy = self.workshop.federation.taxonomy
+        taxonomy = self.engine.trainer.federation.taxonomy
         if self.release is not None:
             ones = {int(e): [1] * len(taxonomy.children(e)) for e in taxonomy.internal}
             return Counts(self.name, 1, dict.fromkeys(ones, 1), ones)
         branches, children = {}, {}
         for number in taxonomy.internal:
             e = int(number)
-            branches[e] = rounded(self.workshop.samples(0, e), self.rounding)
+            branches[e] = rounded(self.engine.samples(0, e), self.rounding)
             marks = [0] * len(taxonomy.children(e))
-            children[e] = self.workshop.has_children(0, e).int().tolist() if branches[e] else marks
-        whole = rounded(self.workshop.samples(0), self.rounding)
+            children[e] = (
+                self.engine.trainer.has_children(0, e).int().tolist() if branches[e] else marks
+            )
+        whole = rounded(self.engine.samples(0), self.rounding)
         return Counts(self.name, whole, branches, children)
 
     # what it does
@@ -85,7 +87,7 @@ class Site:
                 continue
             samples, steps = rounded(update.samples, self.rounding), update.steps
             if self.rounding > 1:  # steps would reveal the count to within a batch
-                settings = self.workshop.settings
+                settings = self.engine.trainer.settings
                 local = settings.local if branch is None else settings.branch
                 steps = local.epochs * -(-samples // local.batch)
             answer[key] = record_of(update.state)
@@ -100,7 +102,9 @@ class Site:
         round_number, client = int(str(about["round"])), int(str(about["client"]))
         try:
             correction = correction_of(content)
-            return self.workshop.train(round_number, 0, state, branch, correction, drawn_as=client)
+            return self.engine.trainer.train(
+                round_number, 0, state, branch, correction, drawn_as=client
+            )
         except Exception as error:
             traceback.print_exc()  # here, at the site
             return Fault(type(error).__name__)
@@ -130,7 +134,7 @@ class Site:
         if self.release is not None:
             raise DeploymentError("with differential privacy the site sends no scores")
         models = unpack(content)
-        own = self.workshop.federation.clients[0].validation or NOTHING
+        own = self.engine.trainer.federation.clients[0].validation or NOTHING
         scores: dict[str, list[float]] = {}
         if content.config_records["about"]["what"] == "hf" and len(own):
             scores["hf"] = [self._mean_hf(models), float(rounded(len(own), self.rounding))]
@@ -139,7 +143,7 @@ class Site:
                 if branch is None:
                     raise DeploymentError("the server asks for a branch, but sent a whole model")
                 below = self._validation_below(branch, own)
-                accuracy = self.workshop.validate_branch(branch, state)
+                accuracy = self.engine.validator.validate_branch(branch, state)
                 if accuracy is not None:
                     samples = rounded(below, self.rounding)
                     scores[key_of(branch)] = [accuracy, float(samples)]
@@ -148,12 +152,12 @@ class Site:
     def _mean_hf(self, models: Mapping[int | None, State]) -> float:
         whole = models.get(None)
         if whole is not None:
-            return self.workshop.validate(whole)
-        return self.workshop.validate_branches({e: s for e, s in models.items() if e is not None})
+            return self.engine.validate(whole)
+        return self.engine.validate_branches({e: s for e, s in models.items() if e is not None})
 
     def _validation_below(self, branch: int, own: LabelledPart) -> int:
         labels = torch.from_numpy(own.labels)
-        rows, _ = branch_dataset(self.workshop.federation.taxonomy, labels, branch)
+        rows, _ = branch_dataset(self.engine.trainer.federation.taxonomy, labels, branch)
         return len(rows)
 
 
@@ -248,12 +252,12 @@ def _benchmark_site(app: App, node: Mapping[str, Any], sites: Sequence[str], rou
     return Site(sites[number], alone(prepared, number), rounding)
 
 
-def alone(prepared: Prepared, number: int) -> Workshop:
-    """Return a workshop with only this client."""
+def alone(prepared: Prepared, number: int) -> SequentialEngine:
+    """Return an engine with only this client."""
     own = prepared.federation.clients[number]
     nothing = None if own.validation is not None else NOTHING
     federation = replace(prepared.federation, clients=(own,), validation=nothing)
-    return Workshop(federation, prepared.model, prepared.settings)
+    return SequentialEngine(ClientTrainer(federation, prepared.spec, prepared.settings))
 
 
 def answered(

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from fedgrain.engines import SequentialEngine
+from fedgrain.engines import ClientTrainer, SequentialEngine
 from fedgrain.engines.pickles import packed
 from fedgrain.engines.shared_images import handle
 from fedgrain.engines.worker_pool import Job, Pool
 from fedgrain.engines.worker_process import Recipe
-from fedgrain.engines.workshop import Workshop
 from fedgrain.errors import FederationError
 from fedgrain.federated.averaging import State
 from fedgrain.federated.engine import Task, checked
@@ -30,27 +29,28 @@ from fedgrain.federated.local_training import Update
 AHEAD = 4  # answers per worker that may wait for their turn
 
 
-class LocalEngine(SequentialEngine):
+class ProcessEngine(SequentialEngine):
     """The engine of one machine. Use it as a context manager: its workers end with it."""
 
-    def __init__(self, workshop: Workshop, workers: int, time_limit: float | None = None) -> None:
-        super().__init__(workshop)
-        source = workshop.federation.source
+    def __init__(
+        self, trainer: ClientTrainer, workers: int, time_limit: float | None = None
+    ) -> None:
+        super().__init__(trainer)
+        source = trainer.federation.source
         nothing = np.empty((0, *source.shape), np.uint8)
-        federation = replace(workshop.federation, source=replace(source, images=nothing))
         recipe = Recipe(
-            federation,
+            replace(trainer.federation, source=replace(source, images=nothing)),
             handle(source.images),
-            workshop.model,
-            workshop.settings,
-            str(workshop.device),
+            trainer.model.spec,
+            trainer.settings,
+            str(trainer.model.device),
         )
         self._time_limit = time_limit
         self._workers = workers
         self._pool = Pool(packed(recipe), workers)
         self.retries = self._pool.retries
 
-    def __enter__(self) -> LocalEngine:
+    def __enter__(self) -> ProcessEngine:
         return self
 
     def __exit__(
@@ -82,14 +82,14 @@ class LocalEngine(SequentialEngine):
 
     def validate(self, weights: State) -> float:
         """Return the validation HF of the whole model."""
-        return self.workshop.mean_hf(
+        return self.validator.mean_hf(
             lambda indices: self._spread("predict_leaves", weights, indices)
         )
 
     def validate_branches(self, weights: Mapping[int, State]) -> float:
         """Return the validation HF of the decoupled model."""
-        method = "predict_leaves_by_branches"
-        return self.workshop.mean_hf(lambda indices: self._spread(method, dict(weights), indices))
+        name = "predict_leaves_by_branches"
+        return self.validator.mean_hf(lambda indices: self._spread(name, dict(weights), indices))
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
         """Validate all branches in parallel."""
@@ -97,16 +97,16 @@ class LocalEngine(SequentialEngine):
         answers = self._pool.in_order(jobs, AHEAD * self._workers)
         return {branch: _found(answer) for branch, answer in zip(weights, answers, strict=True)}
 
-    def _spread(self, method: str, model: object, indices: Indices) -> Indices:
+    def _spread(self, name: str, model: object, indices: Indices) -> Indices:
         """Predict images on all workers, a part each."""
         parts = [part for part in np.array_split(indices, self._workers) if len(part)]
-        jobs = (self._validation(method, model, part) for part in parts)
+        jobs = (self._validation(name, model, part) for part in parts)
         answers = [_found(answer) for answer in self._pool.in_order(jobs, len(parts))]
         return np.concatenate(answers) if answers else np.empty(0, np.int64)
 
-    def _validation(self, method: str, *arguments: Any) -> Job:
+    def _validation(self, name: str, *arguments: Any) -> Job:
         """Return a validation job, which may take longer than a client's."""
-        return Job(method, arguments, self._time_limit, may_be_slow=True, subject="validation")
+        return Job(name, arguments, self._time_limit, may_be_slow=True, subject="validation")
 
 
 def _found(answer: Any) -> Any:

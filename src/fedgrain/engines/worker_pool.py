@@ -36,12 +36,12 @@ ATTEMPTS = 3  # tries of a job whose worker dies
 
 @dataclass(frozen=True)
 class Job:
-    """A call of a method of the worker's workshop.
+    """One of the jobs a worker knows by name, with its arguments.
 
     With ``may_be_slow`` the time limit applies only to a worker that has been stopped (SIGSTOP).
     """
 
-    method: str
+    name: str
     arguments: tuple[Any, ...]
     time_limit: float | None = None
     may_be_slow: bool = False
@@ -80,7 +80,7 @@ class Pool:
         return ticket
 
     def answer(self, ticket: int) -> Any:
-        """Wait for a job's answer: what the method returned, or a :class:`Fault`."""
+        """Wait for a job's answer: what the job returned, or a :class:`Fault`."""
         while ticket not in self._answers:
             self._wait()
         return self._answers.pop(ticket)
@@ -159,11 +159,11 @@ class Pool:
             order.deaths += 1
             if order.deaths >= ATTEMPTS:
                 raise RunError(
-                    f"{order.job.subject or order.job.method}: {reason}, in each of {ATTEMPTS} "
+                    f"{order.job.subject or order.job.name}: {reason}, in each of {ATTEMPTS} "
                     "attempts; if memory ran out, try fewer --workers: the same command resumes "
                     "from the last complete round"
                 )
-            self.retries.append({"of": order.job.subject or order.job.method, "reason": reason})
+            self.retries.append({"of": order.job.subject or order.job.name, "reason": reason})
             self._waiting.appendleft(order)
         self._replace(worker)
 
@@ -235,7 +235,7 @@ class _Worker:
         self.order, self.is_free = order, False
         limit = order.job.time_limit
         self.deadline = None if limit is None else time.monotonic() + limit
-        self._outbox.put(packed((order.job.method, order.job.arguments)))
+        self._outbox.put(packed((order.job.name, order.job.arguments)))
 
     def rest(self) -> None:
         self.order, self.is_free, self.deadline = None, True, None

@@ -1,7 +1,7 @@
-"""A worker process of the local engine: ``python -m fedgrain.engines.worker_process``.
+"""A worker process of the process engine: ``python -m fedgrain.engines.worker_process``.
 
 It receives the federation once, and then answers one job after the other over a socket: the
-name of a method of its workshop and the arguments. It ends when the engine's process ends.
+name of a job (:func:`jobs_of`) and its arguments. It ends when the engine's process ends.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
 
+from fedgrain.engines import ClientTrainer, ModelSpec, Validator
 from fedgrain.engines.allocator import keep_freed_memory
 from fedgrain.engines.pickles import packed, unpacked
 from fedgrain.engines.shared_images import MappedImages
-from fedgrain.engines.workshop import Model, Workshop
 from fedgrain.federated.faults import Fault
 from fedgrain.federated.federation import Federation
 from fedgrain.federated.settings import TrainingSettings
@@ -31,41 +32,53 @@ WATCH_SECONDS = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """What a worker needs to build the engine's workshop; images are given by their location."""
+    """What a worker needs to build the engine's trainer; images are given by their location."""
 
     federation: Federation  # its source without images
     images: MappedImages
-    model: Model
+    spec: ModelSpec
     settings: TrainingSettings
     device: str
 
-    def workshop(self) -> Workshop:
-        """Build the workshop on the mapped images."""
+    def trainer(self) -> ClientTrainer:
+        """Build the trainer on the mapped images."""
         source = replace(self.federation.source, images=self.images.open())
-        return Workshop(
-            replace(self.federation, source=source), self.model, self.settings, self.device
-        )
+        federation = replace(self.federation, source=source)
+        return ClientTrainer(federation, self.spec, self.settings, self.device)
+
+
+def jobs_of(trainer: ClientTrainer) -> dict[str, Callable[..., Any]]:
+    """Return what a worker does, by the name of the job."""
+    validator = Validator(trainer.federation, trainer.model)
+    return {
+        "train": trainer.train,
+        "predict_leaves": validator.predict_leaves,
+        "predict_leaves_by_branches": validator.predict_leaves_by_branches,
+        "validate_branch": validator.validate_branch,
+    }
 
 
 def serve(connection: Connection, recipe: int) -> None:
     """Answer jobs until the engine closes the connection."""
     try:
-        workshop = unpacked(os.pread(recipe, os.fstat(recipe).st_size, 0)).workshop()
+        jobs = jobs_of(unpacked(os.pread(recipe, os.fstat(recipe).st_size, 0)).trainer())
         connection.send_bytes(packed(("ready", None)))
     except Exception as error:
         connection.send_bytes(packed(("error", Fault.of(error))))
         return
     while True:
         try:
-            method, arguments = unpacked(connection.recv_bytes())
-            connection.send_bytes(packed(_answer(workshop, method, arguments)))
+            name, arguments = unpacked(connection.recv_bytes())
+            connection.send_bytes(packed(_answer(jobs, name, arguments)))
         except (EOFError, ConnectionError):
             return
 
 
-def _answer(workshop: Workshop, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+def _answer(
+    jobs: Mapping[str, Callable[..., Any]], name: str, arguments: tuple[Any, ...]
+) -> tuple[str, Any]:
     try:
-        return "done", getattr(workshop, method)(*arguments)
+        return "done", jobs[name](*arguments)
     except Exception as error:
         return "error", Fault.of(error)
 

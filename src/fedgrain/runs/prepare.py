@@ -21,7 +21,7 @@ from fedgrain.data import (
     partition_iid,
     split_validation,
 )
-from fedgrain.engines import Model
+from fedgrain.engines import ModelSpec
 from fedgrain.errors import ConfigError, KnowledgeError
 from fedgrain.federated import (
     Client,
@@ -61,7 +61,7 @@ class Prepared:
 
     data: LabelledImages
     federation: Federation
-    model: Model
+    spec: ModelSpec
     settings: TrainingSettings
     algorithm: str
     test: Indices  # numbers of the test images; empty where the data has none
@@ -102,14 +102,14 @@ def prepare_from(config: Config, data: LabelledImages) -> Prepared:
         validation=LabelledPart(validation, labels[validation]) if on_server else None,
     )
     test = data.split_indices("test") if "test" in data.split_names else np.empty(0, np.int64)
-    model, settings = model_of(config, data), training_settings(config)
+    spec, settings = model_spec(config, data), training_settings(config)
     joining_clients = joining(len(clients), settings.join_ratio)
     if settings.min_clients > joining_clients:
         raise ConfigError(
             f"min_clients is {settings.min_clients}, but only {joining_clients} of {len(clients)} "
             "clients take part in a round; lower it or raise join_ratio"
         )
-    return Prepared(data, federation, model, settings, config.algorithm, test)
+    return Prepared(data, federation, spec, settings, config.algorithm, test)
 
 
 def load_images(config: Config) -> LabelledImages:
@@ -320,11 +320,11 @@ def _held_out(config: Config, part: LabelledPart, client: int) -> tuple[Labelled
     return part[~own], part[own]
 
 
-def model_of(config: Config, data: LabelledImages) -> Model:
+def model_spec(config: Config, data: LabelledImages) -> ModelSpec:
     """Return the net and head; the default net is the paper's for this image size."""
     supervision = config.supervision or "paper"
     first = config.first_stage_supervision or supervision
-    return Model(
+    return ModelSpec(
         config.net or net_for(min(data.size)),
         config.head,
         first,

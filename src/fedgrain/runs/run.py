@@ -22,8 +22,8 @@ import torch
 
 from fedgrain.catalogue import algorithm as algorithm_entry
 from fedgrain.cores import available_cores
-from fedgrain.engines import SequentialEngine, Workshop
-from fedgrain.engines.processes import LocalEngine
+from fedgrain.engines import ClientTrainer, SequentialEngine
+from fedgrain.engines.processes import ProcessEngine
 from fedgrain.engines.shared_images import shared
 from fedgrain.errors import ConfigError, RunError
 from fedgrain.federated import Engine
@@ -96,15 +96,15 @@ def run(
         processes, device = number_of_workers(workers, prepared), device_named(device)
         if processes > 1:
             prepared = prepared.with_images(shared(prepared.data.images))
-        workshop = Workshop(prepared.federation, prepared.model, prepared.settings, device)
+        trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings, device)
         if algorithm_entry(config.algorithm).by_branch:
-            _ = workshop.branch_nets  # a net that cannot be decoupled is refused now, not later
+            _ = trainer.model.branch_nets  # refuse now a net that cannot be decoupled
         with disk_space(place):
             if place:
                 place.claim(config, fingerprint)
-            with engine_of(workshop, processes, config.client_time_limit) as engine:
+            with engine_of(trainer, processes, config.client_time_limit) as engine:
                 return train_and_test(
-                    config, prepared, algorithm, engine, workshop.initial, place, callbacks
+                    config, prepared, algorithm, engine, trainer.model.initial, place, callbacks
                 )
 
 
@@ -188,12 +188,12 @@ def device_named(wanted: str) -> str:
 
 
 @contextmanager
-def engine_of(workshop: Workshop, workers: int, time_limit: float | None) -> Iterator[Engine]:
+def engine_of(trainer: ClientTrainer, workers: int, time_limit: float | None) -> Iterator[Engine]:
     """Provide the engine for this many workers; one worker trains in this process."""
     if workers == 1:
-        yield SequentialEngine(workshop)
+        yield SequentialEngine(trainer)
         return
-    with LocalEngine(workshop, workers, time_limit) as engine:
+    with ProcessEngine(trainer, workers, time_limit) as engine:
         yield engine
 
 
@@ -271,7 +271,7 @@ def train_rounds(
 
 def trained_model(prepared: Prepared, final: FinalModel) -> TrainedModel:
     """Return the model of the final weights, on the CPU."""
-    federation, names = prepared.federation, prepared.model
+    federation, names = prepared.federation, prepared.spec
     shape = federation.source.shape
     head = build_head(names.head, federation.taxonomy, **names.head_settings)
     return TrainedModel(

@@ -1,0 +1,171 @@
+"""Trains a client on its own samples, and counts what it has.
+
+Any process that builds a trainer from the same description gives the same answer to the same task.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from fedgrain.engines.built_model import BuiltModel
+from fedgrain.engines.model_spec import ModelSpec
+from fedgrain.federated.averaging import State
+from fedgrain.federated.federation import Federation, LabelledPart
+from fedgrain.federated.local_training import Loss, TrainingData, Update, train_locally
+from fedgrain.federated.settings import TrainingSettings
+from fedgrain.heads import (
+    TOGETHER,
+    Supervised,
+    branch_dataset,
+    branch_losses,
+    supervise,
+    unknown_children,
+)
+from fedgrain.heads.chunks import run_in_chunks
+from fedgrain.randomness import numpy_generator
+
+
+class ClientTrainer:
+    """The model, and every client's samples prepared for it."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        spec: ModelSpec,
+        settings: TrainingSettings,
+        device: str = "cpu",
+    ) -> None:
+        self.federation, self.settings = federation, settings
+        shape = federation.source.shape
+        self.model = BuiltModel(spec, federation.taxonomy, shape, settings.seed, device)
+        self.supervised = cache(self._supervised)
+        self.supervised(0)  # refuse a meaningless combination before anything is trained
+        self.whole_data = cache(self._whole_data)
+        self.branch_data = cache(self._branch_data)
+        self.samples = cache(self._samples)
+        self.children_with_data = cache(self._children_with_data)
+
+    def train(
+        self,
+        round_number: int,
+        client: int,
+        weights: State,
+        branch: int | None,
+        correction: State | None = None,
+        *,
+        drawn_as: int | None = None,
+    ) -> Update:
+        """Train one client from the given weights; the result depends only on the arguments.
+
+        A site with only its own data is client 0 here; with ``drawn_as`` it still uses the random
+        numbers of its place in the federation.
+        """
+        seed, numbers = self.settings.seed, (round_number, client if drawn_as is None else drawn_as)
+        loss: Loss
+        if branch is None:
+            loss, data = self.supervised(client).loss, self.whole_data(client)
+            if self.model.spec.responsibilities == "round":
+                loss, data = self.supervised(client).shared_loss, self._shared_out(client, weights)
+            generator = numpy_generator(seed, "local training", *numbers)
+            local = self.settings.local
+            return train_locally(self.model.net, weights, loss, data, local, generator, correction)
+        generator = numpy_generator(seed, "branch training", *numbers, branch)
+        loss = self._branch_loss(client, branch)
+        data, net = self.branch_data(client, branch), self.model.branch_nets[branch]
+        return train_locally(net, weights, loss, data, self.settings.branch, generator, correction)
+
+    def _samples(self, client: int, branch: int | None = None) -> int:
+        """Return how many of a client's samples enter the loss, of the whole or of a branch.
+
+        The server asks this for every client, so it keeps only the number, not the samples.
+        """
+        data = self._whole_data(client) if branch is None else self._branch_data(client, branch)
+        return len(data.indices)
+
+    def _children_with_data(self, branch: int) -> int:
+        """Return how many children of a branch have data at any client.
+
+        A sample for all unknown children together counts as data for each of them.
+        """
+        clients = range(len(self.federation.clients))
+        marks = torch.stack([self.has_children(client, branch) for client in clients])
+        return int(marks.any(0).sum())  # [clients, children]
+
+    def has_children(self, client: int, branch: int) -> Tensor:
+        """Return a mask [children]: the children of a branch for which a client has data."""
+        taxonomy, data = self.federation.taxonomy, self._branch_data(client, branch)
+        targets, labellers = _apart(data.targets)
+        seen = torch.zeros(len(taxonomy.children(branch)), dtype=torch.bool)
+        seen[targets[targets != TOGETHER]] = True
+        if bool((targets == TOGETHER).any()):
+            unknown = unknown_children(taxonomy, branch, self.federation.clients[client].known)
+            seen |= unknown[labellers[targets == TOGETHER]].any(0)
+        return seen
+
+    def _supervised(self, client: int) -> Supervised:
+        supervision = self.model.spec.supervision
+        if supervision != "projection":  # the same for all clients
+            return self.supervised(0) if client else supervise(self.model.head, supervision)
+        known, laziness = self.federation.clients[client].known, self.model.spec.laziness
+        return supervise(self.model.head, supervision, known=known, laziness=laziness)
+
+    def _whole_data(self, client: int) -> TrainingData:
+        part = self.federation.clients[client].train
+        labels = torch.from_numpy(part.labels)
+        entering = self.supervised(client).enters(labels.to(self.model.device)).cpu()
+        entered = part[entering.numpy()]
+        targets = labels[entering]
+        if self.model.spec.supervision == "projection":
+            targets = _with_labellers(targets, entered)
+        return TrainingData(self.federation.source, entered.indices, targets)
+
+    def _shared_out(self, client: int, weights: State) -> TrainingData:
+        """Distribute every label over the leaves by the global model (EM's E-step)."""
+        self.model.net.load_state_dict(weights)
+        data, supervised, shares = self.whole_data(client), self.supervised(client), []
+        blocks = self.model.blocks(data.source, data.indices)
+        for images, labels in zip(blocks, self.model.split(data.targets), strict=True):
+            logits = run_in_chunks(self.model.net, images)
+            shares.append(supervised.responsibilities(logits, labels))
+        return TrainingData(data.source, data.indices, torch.cat(shares).cpu())
+
+    def _branch_data(self, client: int, branch: int) -> TrainingData:
+        site, supervision = self.federation.clients[client], self.model.spec.branch_supervision
+        labels, labellers = torch.from_numpy(site.train.labels), site.train.labellers
+        who = None if labellers is None else torch.from_numpy(labellers)
+        rows, targets = branch_dataset(
+            self.federation.taxonomy, labels, branch, supervision, site.known, who
+        )
+        entered = site.train[rows.numpy()]
+        if supervision == "projection":
+            targets = _with_labellers(targets, entered)
+        return TrainingData(self.federation.source, entered.indices, targets)
+
+    def _branch_loss(self, client: int, branch: int) -> Loss:
+        if self.model.spec.branch_supervision != "projection":
+            return lambda logits, targets: branch_losses(logits, targets).mean()
+        known, laziness = self.federation.clients[client].known, self.model.spec.laziness
+        unknown = unknown_children(self.federation.taxonomy, branch, known).to(self.model.device)
+
+        def loss(logits: Tensor, targets: Tensor) -> Tensor:
+            children, labellers = _apart(targets)
+            return branch_losses(logits, children, unknown[labellers], laziness).mean()
+
+        return loss
+
+
+def _with_labellers(targets: Tensor, part: LabelledPart) -> Tensor:
+    """Append the labeller to each target [samples, 2] if a client has several."""
+    if part.labellers is None:
+        return targets
+    return torch.stack([targets, torch.from_numpy(part.labellers)], 1)
+
+
+def _apart(targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Split what :func:`_with_labellers` combined; a single labeller has the number 0."""
+    if targets.ndim == 1:
+        return targets, torch.zeros_like(targets)
+    return targets[:, 0], targets[:, 1]
