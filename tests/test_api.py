@@ -1,5 +1,6 @@
 """Every public name is in docs/api.md, exists, and says in a docstring what it is."""
 
+import ast
 import importlib
 import inspect
 import re
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "api.md").read_text("utf-8")
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE = (DOCS / "api.md").read_text("utf-8")
 DOCUMENTED = re.findall(r"^\.\. (?:auto\w+|py:data):: (\S+)$", PAGE, flags=re.M)
 PACKAGES = (
     "fedgrain", "fedgrain.taxonomy", "fedgrain.knowledge", "fedgrain.data", "fedgrain.nets",
@@ -31,3 +33,16 @@ def test_documented_names_exist_and_are_described(name):
     if callable(found):
         described = inspect.getdoc(found) or ""
         assert described.strip() and not described.startswith(f"{last}("), name
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_examples_use_only_what_is_documented(page):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.S)
+    imported = {
+        f"{node.module}.{alias.name}"
+        for block in blocks
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fedgrain")
+        for alias in node.names
+    }
+    assert imported <= set(DOCUMENTED)
