@@ -13,7 +13,7 @@ PAGE = (DOCS / "api.md").read_text("utf-8")
 DOCUMENTED = re.findall(r"^\.\. (?:auto\w+|py:data):: (\S+)$", PAGE, flags=re.M)
 PACKAGES = (
     "fedgrain", "fedgrain.taxonomy", "fedgrain.knowledge", "fedgrain.data", "fedgrain.nets",
-    "fedgrain.heads", "fedgrain.scoring", "fedgrain.federated",
+    "fedgrain.heads", "fedgrain.scoring", "fedgrain.federated", "fedgrain.engines",
 )  # fmt: skip
 
 
