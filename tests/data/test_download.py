@@ -98,7 +98,7 @@ def test_a_transfer_that_keeps_breaking_off_leaves_nothing(mirror, published, ca
     published(WHOLE)
     mirror.break_offs = 99
     with pytest.raises(
-        DataError, match=r"cannot be downloaded \(the transfer broke off\); put cifar"
+        DataError, match=r"cannot be downloaded \(the transfer broke off\); get cifar"
     ):
         download.get("cifar100")
     assert mirror.requests == download.ATTEMPTS and left_over(cache) == []

@@ -57,10 +57,10 @@ def test_a_run_goes_on_in_the_arithmetic_it_began_in(stopped) -> None:
 def test_more_rounds_and_second_stages_are_refused_too(small, stopped, tmp_path) -> None:
     fedgrain.resume(stopped, trust_code=True)
     now_in(stopped, "another")
-    with pytest.raises(RunError, match="begun in another arithmetic"):
+    with pytest.raises(RunError, match="started in another arithmetic"):
         fedgrain.run(small(rounds=4), stopped)
     assert (stopped / "result.json").exists()
-    with pytest.raises(RunError, match="begun in another arithmetic"):
+    with pytest.raises(RunError, match="started in another arithmetic"):
         start_from(RunFolder(stopped), RunFolder(tmp_path / "new"), small(algorithm="fedbdft"))
     assert not (tmp_path / "new").exists()
 
