@@ -79,7 +79,7 @@ def test_without_the_columns_all_is_training_data_of_nobody(site):
 
 MISTAKES = {  # rows -> what the error says; every one names the file and the line
     "unknown label": (["pictures/0.png,n1", "pictures/1.png,robbin"],
-                      r"images\.csv, line 3: the label 'robbin' is not a node .* did you mean 'robin'"),
+                      r"images\.csv, line 3: the label 'robbin' is not .* did you mean 'robin'"),
     "ambiguous name": (["pictures/0.png,kite"],
                        r"images\.csv, line 2: several nodes are named 'kite'; .* ids n1, n5"),
     "missing image": (["pictures/0.png,n1", "pictures/7.png,n1", "pictures/8.png,n1"],
