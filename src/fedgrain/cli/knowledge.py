@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,14 @@ from fedgrain.cli.taxonomy import (
     load_full,
     max_children_of,
 )
+from fedgrain.cores import process_map
 
 if TYPE_CHECKING:
     from fedgrain.knowledge import Knowledge
     from fedgrain.taxonomy import Taxonomy
+
+
+LARGE = 5_000  # nodes from which a tree is worth more processes
 
 
 def add_to(commands: Any) -> None:
@@ -95,9 +100,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _generate(args: argparse.Namespace, full: Taxonomy, alpha: float) -> Knowledge:
-    from fedgrain.knowledge import relational_neighbours
-
-    return relational_neighbours(full, args.clients, alpha, args.seed, args.graph, args.expertise)
+    settings = {"seed": args.seed, "graph": args.graph, "expertise": args.expertise}
+    return _known_at(full, args.clients, alpha, **settings)
 
 
 def _draw_trees(args: argparse.Namespace, coarse: Taxonomy, knowledge: Knowledge) -> list[Path]:
@@ -126,8 +130,21 @@ def _draw_properties(args: argparse.Namespace, full: Taxonomy) -> list[Path]:
 
     if args.load:
         return []
-    alphas = tqdm(alpha_grid(args.clients), desc="alphas", file=sys.stderr)
-    return draw_properties(((alpha, _generate(args, full, alpha)) for alpha in alphas), args.out)
+    alphas = alpha_grid(args.clients)
+    known_at = partial(
+        _known_at, full, args.clients, seed=args.seed, graph=args.graph, expertise=args.expertise
+    )
+    with process_map(None if len(full) >= LARGE else 1) as mapper:
+        found = mapper(known_at, alphas)
+        bar = tqdm(zip(alphas, found, strict=True), "alphas", len(alphas), file=sys.stderr)
+        return draw_properties(bar, args.out)
+
+
+def _known_at(full: Taxonomy, clients: int, alpha: float, **settings: Any) -> Knowledge:
+    """Generate knowledge in a process of its own, which finds all it needs in its arguments."""
+    from fedgrain.knowledge import relational_neighbours
+
+    return relational_neighbours(full, clients, alpha, **settings)
 
 
 def table(clients: list[dict[str, Any]]) -> str:

@@ -6,13 +6,10 @@ images at 224 need no more memory than a few.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from tqdm import tqdm
 
-from fedgrain.cores import available_cores
+from fedgrain.cores import process_map
 from fedgrain.data.cache import Stored, create_images, drop_images, load_or_build
 from fedgrain.errors import DataError
 
@@ -163,35 +160,15 @@ def decode_files(paths: Sequence[str], target: Path, decoding: Decoding) -> dict
 
 @contextmanager
 def _mapper(count: int, workers: int | None) -> Iterator[Any]:
-    """Yield a ``map``: over processes on all cores, or in this process when there is little to do.
-
-    Processes are spawned: forking a process that runs threads (torch has some) may hang.
-    """
-    if workers is None:
-        workers = available_cores()
-    if workers == 1 or count < FEW:
-        yield map
-        return
-    context = multiprocessing.get_context("spawn")
+    """Yield a ``map``: over processes, or in this process when there is little to do."""
     try:
-        pool = ProcessPoolExecutor(workers, context, initializer=_leave_interrupts_to_the_parent)
-    except OSError:  # a pool needs semaphores in /dev/shm, which may be read-only
-        yield map
-        return
-    try:
-        try:
-            yield pool.map
-        finally:
-            pool.shutdown(cancel_futures=True)
+        with process_map(1 if count < FEW else workers) as mapper:
+            yield mapper
     except BrokenProcessPool:
         raise DataError(
             "a decoding process ended unexpectedly; in a script of yours, call fedgrain below "
             "`if __name__ == '__main__':`, otherwise try workers=1 to see why"
         ) from None
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _decode_block(task: tuple[str, int, list[str], int]) -> dict[int, str]:
