@@ -1,11 +1,14 @@
-"""Read untrusted JSON and TOML; every problem is reported in one sentence."""
+"""Read untrusted JSON, TOML and CSV; every problem is reported in one sentence."""
 
 from __future__ import annotations
 
+import csv
+import difflib
+import io
 import json
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fedgrain.errors import FedgrainError
@@ -52,6 +55,46 @@ def parse_toml(
             return content
         message = f"{where}: {problem}"
     raise error(_with(message, advice))
+
+
+def csv_rows(
+    text: str,
+    where: object,
+    error: type[FedgrainError],
+    check_header: Callable[[list[str]], None],
+    advice: str = "",
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the place (file and line) and the fields by column of each row that is not empty.
+
+    ``check_header`` refuses a header before any row is read. ``advice`` is for a row of another
+    length than the header. Spaces around fields do not count.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = [field.strip() for field in next(reader, [])]
+        check_header(header)
+        for record in reader:
+            fields = [field.strip() for field in record]
+            place = f"{where}, line {reader.line_num}"
+            if not any(fields):
+                continue
+            if len(fields) != len(header):
+                message = f"{place}: {len(fields)} fields where the header has {len(header)}"
+                raise error(_with(message, advice))
+            yield place, dict(zip(header, fields, strict=True))
+    except csv.Error as found:
+        raise error(f"{where}, line {reader.line_num}: not a CSV file: {found}") from None
+
+
+def refuse_unknown(
+    given: Iterable[str], known: Sequence[str], what: str, error: type[FedgrainError]
+) -> None:
+    """Refuse a name that is not ``what``, such as "a setting", and suggest the nearest one."""
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+            raise error(f"{name!r} is not {what}{hint}")
 
 
 def _with(message: str, advice: str) -> str:

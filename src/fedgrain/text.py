@@ -1,4 +1,4 @@
-"""Make text from outside safe for a log or a terminal."""
+"""Make text from outside safe for a log or a terminal, and short enough for a picture."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ def one_line(text: object, most: int = SHORT) -> str:
     whole = str(text)
     shown = "".join(map(_shown, whole[: most + 1]))
     return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def shortened(text: str, longest: int) -> str:
+    """Cut a text that is longer than ``longest`` characters, so that it fits where it is drawn.
+
+    >>> shortened("great white shark", 12)
+    'great white…'
+    """
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
 def _shown(sign: str) -> str:

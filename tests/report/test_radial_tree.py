@@ -10,9 +10,10 @@ from fedgrain.report import picture_files as pictures
 from fedgrain.report import radial_tree
 from fedgrain.report.drawn_part import CUT_LEAVES, drawn_part
 from fedgrain.report.html import write_tree_page
-from fedgrain.report.radial_layout import LONGEST_NAME, RadialLayout, overlaps, shortened
+from fedgrain.report.radial_layout import LONGEST_NAME, RadialLayout, overlaps
 from fedgrain.report.radial_tree import draw_radial_tree
 from fedgrain.taxonomy import Taxonomy, coarsen, dataset_taxonomy
+from fedgrain.text import shortened
 from large_trees import large_tree
 
 
@@ -62,7 +63,7 @@ def test_no_two_names_overlap(name, request, monkeypatch, tmp_path):
     renderer = FigureCanvasAgg(figures[0]).get_renderer()
     boxes = [corners(axes, text, renderer) for text in axes.texts]
     shown = {text.get_text() for text in axes.texts}
-    assert {shortened(tree.names[leaf]) for leaf in tree.leaves} <= shown
+    assert {shortened(tree.names[leaf], LONGEST_NAME) for leaf in tree.leaves} <= shown
     lows, highs = (np.array([pick(box, axis=0) for box in boxes]) for pick in (np.min, np.max))
     width, height = figures[0].canvas.get_width_height()
     assert lows.min() >= 0
@@ -142,8 +143,8 @@ def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
 def test_a_lone_root_and_long_names(tmp_path):
     written = draw_radial_tree(Taxonomy.from_edges([], root="r"), tmp_path / "x")
     assert all(path.exists() for path in written)
-    assert shortened("x" * LONGEST_NAME) == "x" * LONGEST_NAME
-    assert shortened("x" * 99) == "x" * (LONGEST_NAME - 1) + "…"
+    assert shortened("x" * LONGEST_NAME, LONGEST_NAME) == "x" * LONGEST_NAME
+    assert shortened("x" * 99, LONGEST_NAME) == "x" * (LONGEST_NAME - 1) + "…"
 
 
 def test_names_are_text_and_never_formulas(tmp_path):

@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from fedgrain.data.images import LabelledImages
 from fedgrain.files import written_whole
 from fedgrain.randomness import numpy_generator
+from fedgrain.text import shortened
 
 NAME_WIDTH, GAP, HEADING = 150, 4, 26
 INK, PAPER, QUIET = (20, 20, 20), (255, 255, 255), (120, 120, 120)
@@ -47,11 +48,11 @@ def contact_sheet(
     pen = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(13)
     title = " / ".join(tree.names[node] for node in tree.path(branch))
-    pen.text((GAP, 5), _shortened(title, 110), fill=INK, font=font)
+    pen.text((GAP, 5), shortened(title, 110), fill=INK, font=font)
     for row, child in enumerate(children):
         top = HEADING + row * (cell + GAP)
         below = np.flatnonzero(tree.is_ancestor(child, data.labels))
-        pen.text((GAP, top + cell // 2 - 15), _shortened(tree.names[child], 21), INK, font)
+        pen.text((GAP, top + cell // 2 - 15), shortened(tree.names[child], 21), INK, font)
         pen.text((GAP, top + cell // 2 + 2), f"{len(below)} images", QUIET, font)
         chosen = numpy_generator(seed, "contact sheet", int(child)).permutation(below)[:columns]
         for column, number in enumerate(chosen):
@@ -67,7 +68,3 @@ def _thumbnail(pixels: NDArray[np.uint8], cell: int) -> Image.Image:
     return (
         Image.fromarray(np.ascontiguousarray(content)).convert("RGB").resize((cell, cell), resample)
     )
-
-
-def _shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedgrain.data.benchmark import benchmark_images
-from fedgrain.data.cache import folder_of, identity
+from fedgrain.data.cache import folder_of, source_identity
 from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, load_or_decode
 from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.data.places import Layout, require_source
@@ -64,11 +64,8 @@ def load_imagenet(
 
 
 def _identity(source: Path) -> str:
-    """Identify folders by the times of the class folders: listing 1.3 million files is slow."""
-    if not source.is_dir():
-        return identity(source)
     folders = [source / name / wnid for name in SPLITS.values() for wnid in _wnids()]
-    return identity(*(folder for folder in folders if folder.is_dir()))
+    return source_identity(source, folders)
 
 
 def _wnids() -> tuple[str, ...]:

@@ -6,11 +6,10 @@ Every mistake is reported with its file and line before any image is touched.
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedgrain.errors import DataError, FedgrainError
 from fedgrain.files import read_text
+from fedgrain.parsing import csv_rows
 from fedgrain.taxonomy.tree import Taxonomy
 
 REQUIRED = ("path", "label")
@@ -110,26 +110,11 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         raise DataError(f"{path}: there is no such manifest; see docs/data.md") from None
     except FedgrainError as error:
         raise DataError(str(error)) from None
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        header = [field.strip() for field in next(reader, [])]
-        _check_header(header, path)
-        for record in reader:
-            fields = [field.strip() for field in record]
-            where = f"{path}, line {reader.line_num}"
-            if not any(fields):
-                continue
-            if len(fields) != len(header):
-                raise DataError(
-                    f"{where}: {len(fields)} fields where the header has {len(header)}; "
-                    "put a field that holds a comma in quotes"
-                )
-            yield where, dict(zip(header, fields, strict=True))
-    except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: not a CSV file: {error}") from None
+    advice = "put a field that holds a comma in quotes"
+    yield from csv_rows(text, path, DataError, partial(_check_header, path), advice)
 
 
-def _check_header(header: Sequence[str], path: Path) -> None:
+def _check_header(path: Path, header: Sequence[str]) -> None:
     missing = [name for name in REQUIRED if name not in header]
     unknown = [name for name in header if name not in COLUMNS]
     if missing or unknown or len(set(header)) < len(header):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fedgrain.data.benchmark import benchmark_images
-from fedgrain.data.cache import folder_of, identity
+from fedgrain.data.cache import folder_of, source_identity
 from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, load_or_decode
 from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.data.places import Layout, require_source
@@ -50,11 +50,8 @@ def load_tiny_imagenet(
 
 
 def _identity(source: Path) -> str:
-    if not source.is_dir():
-        return identity(source)
     folders = [source / "train" / wnid / "images" for wnid in class_list("tiny-imagenet").wnids]
-    present = [folder for folder in folders if folder.is_dir()]
-    return identity(source / ANNOTATIONS, source / "val" / "images", *present)
+    return source_identity(source, folders, source / ANNOTATIONS, source / "val" / "images")
 
 
 def list_tiny_imagenet(folder: Path) -> Listing:

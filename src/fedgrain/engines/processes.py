@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -53,12 +52,7 @@ class ProcessEngine(SequentialEngine):
     def __enter__(self) -> ProcessEngine:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.close()
 
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Update | Fault]]:

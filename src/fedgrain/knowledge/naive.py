@@ -6,6 +6,8 @@ the internal nodes: Algorithm 1 always lies between them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fedgrain.knowledge.expertise import draw_known_leaves
 from fedgrain.knowledge.knowledge import Knowledge, numbered_clients
 from fedgrain.taxonomy.tree import Taxonomy
@@ -15,10 +17,10 @@ def hidden_leaves(
     full_taxonomy: Taxonomy, clients: int, alpha: float, seed: int, expertise: str = "random"
 ) -> Knowledge:
     """Hide leaves only: every client knows all internal nodes (expands knowledge the most)."""
-    leaves = draw_known_leaves(full_taxonomy, clients, alpha, seed, expertise)
-    known = full_taxonomy.on_paths_to_leaves(leaves)
+    least = known_paths_only(full_taxonomy, clients, alpha, seed, expertise)
+    known = least.known.copy()
     known[:, full_taxonomy.internal] = True
-    return Knowledge(full_taxonomy, known, numbered_clients(clients))
+    return replace(least, known=known)
 
 
 def known_paths_only(

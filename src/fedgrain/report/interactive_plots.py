@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedgrain.report.study_figures import COLOURS
 from fedgrain.studies.intervals import Estimate
 from fedgrain.taxonomy import Taxonomy
+from fedgrain.text import shortened
 
 Figure = dict[str, Any]
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
@@ -181,7 +182,7 @@ def knowledge_map(
         type="category",
         showticklabels=len(leaves) <= NAMED_CLASSES,
         tickvals=trace["x"],
-        ticktext=[plain(_shortened(name)) for name in classes],
+        ticktext=[plain(shortened(name, 18)) for name in classes],
     )
     layout["height"] = 220 + 24 * len(names)
     return {"data": [trace], "layout": layout}
@@ -195,10 +196,6 @@ def unique_names(taxonomy: Taxonomy, nodes: Sequence[int]) -> list[str]:
         name if often[name] == 1 else f"{name} ({taxonomy.ids[node]})"
         for node, name in zip(nodes, names, strict=True)
     ]
-
-
-def _shortened(text: str, length: int = 18) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _look(number: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.taxonomy.tree import Taxonomy
+from fedgrain.text import shortened
 
 FloatArray = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ class RadialLayout:
         self.taxonomy = taxonomy
         count = len(taxonomy.leaves)
         self.font_size = 7.0 if count <= 300 else 5.0
-        self.names = [shortened(name) for name in taxonomy.names]
+        self.names = [shortened(name, LONGEST_NAME) for name in taxonomy.names]
         depths = max(1, int(taxonomy.depth.max()))
         narrowest = count * LINE_HEIGHT * self.font_size / (2 * np.pi)  # circle that holds names
         outer = max(1.15 * narrowest, 30.0 * depths, 90.0)
@@ -122,8 +123,3 @@ def overlaps(box: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
     """Return which of the other boxes (x0, y0, x1, y1) share some area with the box."""
     apart = (others[:, 2:] <= box[:2]) | (others[:, :2] >= box[2:])
     return np.asarray(~apart.any(axis=1))
-
-
-def shortened(name: str, longest: int = LONGEST_NAME) -> str:
-    """Cut a long name, so that one does not push the whole picture apart."""
-    return name if len(name) <= longest else name[: longest - 1].rstrip() + "…"

@@ -90,13 +90,18 @@ def draw_over_alpha(results: Results, path_stem: Path) -> list[Path]:
     return _with_legend(figure, panels, path_stem)
 
 
+def _panels(columns: Sequence[Any]) -> tuple[Figure, Any]:
+    """Return a figure with a panel per column, all on the same y axis."""
+    figure = new_figure(4.2 * len(columns), 3.8)
+    return figure, figure.subplots(1, len(columns), squeeze=False, sharey=True)[0]
+
+
 def draw_training(
     folder: str | Path, results: Results, dataset: str, path_stem: Path
 ) -> list[Path]:
     """Draw validation HF over rounds and cycles: the mean over seeds, a panel per alpha."""
     study = results.study
-    figure = new_figure(4.2 * len(study.alphas), 3.8)
-    panels = figure.subplots(1, len(study.alphas), squeeze=False, sharey=True)[0]
+    figure, panels = _panels(study.alphas)
     for alpha, axes in zip(sorted(study.alphas), panels, strict=True):
         for number, method in enumerate(study.methods):
             curves = []
@@ -120,8 +125,7 @@ def draw_training(
 def draw_depths(folder: str | Path, results: Results, dataset: str, path_stem: Path) -> list[Path]:
     """Draw the accuracy at each depth of H: the mean over seeds, a panel per alpha."""
     study = results.study
-    figure = new_figure(4.2 * len(study.alphas), 3.8)
-    panels = figure.subplots(1, len(study.alphas), squeeze=False, sharey=True)[0]
+    figure, panels = _panels(study.alphas)
     for alpha, axes in zip(sorted(study.alphas), panels, strict=True):
         for number, method in enumerate(study.methods):
             found = [

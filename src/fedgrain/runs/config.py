@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ from fedgrain.catalogue import (
 )
 from fedgrain.errors import ConfigError, FedgrainError
 from fedgrain.files import read_text
-from fedgrain.parsing import parse_toml
+from fedgrain.parsing import parse_toml, refuse_unknown
 from fedgrain.plugins import named_code
 
 # where files are and how they are reached: only their content affects the result
@@ -317,11 +316,7 @@ def _check_zero_shot_and_bounds(config: Config) -> None:
 
 def _known(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
     names = [setting.name for setting in fields(Config)]
-    for name in settings:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
-            raise ConfigError(f"{name!r} is not {what}{hint}")
+    refuse_unknown(settings, names, what, ConfigError)
     return dict(settings)
 
 

@@ -7,7 +7,6 @@ it is started again.
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -18,7 +17,7 @@ from typing import Any
 from fedgrain import catalogue
 from fedgrain.errors import ConfigError, StudyError
 from fedgrain.files import read_text
-from fedgrain.parsing import parse_toml
+from fedgrain.parsing import parse_toml, refuse_unknown
 from fedgrain.runs.config import Config, toml_value
 from fedgrain.studies.methods import GRID, Method, method_name, parse_method
 
@@ -273,13 +272,13 @@ def study_of(content: Mapping[str, Any]) -> Study:
     """Check the names and types of a study's parts and build it."""
     wanted = {part.name: str(part.type) for part in fields(Study)}
     known = [setting.name for setting in fields(Config)]
-    _refuse_unknown(content, list(wanted), "a part of a study")
+    refuse_unknown(content, list(wanted), "a part of a study", StudyError)
     values = {name: _typed(name, value, wanted[name]) for name, value in content.items()}
     for table in ("settings", "search_settings"):
-        _refuse_unknown(values.get(table, {}), known, "a setting of a run")
+        refuse_unknown(values.get(table, {}), known, "a setting of a run", StudyError)
     for method, own in values.get("method_settings", {}).items():
         settings = _typed(f"method_settings.{method}", own, wanted["settings"])
-        _refuse_unknown(settings, known, "a setting of a run")
+        refuse_unknown(settings, known, "a setting of a run", StudyError)
     return Study(**values)
 
 
@@ -307,11 +306,3 @@ def _spoken(kind: str) -> str:
         return {"bool": "true or false", "str": "a text"}.get(kind, "a table of settings")
     item = kind.removeprefix("tuple[").split(",")[0]
     return f"a list of {_KINDS[item][1] if item in _KINDS else 'numbers'}"
-
-
-def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
-            raise StudyError(f"{name!r} is not {what}{hint}")

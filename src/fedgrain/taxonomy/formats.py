@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedgrain.errors import FedgrainError, TaxonomyError
 from fedgrain.files import read_text, write_text
-from fedgrain.parsing import parse_json
+from fedgrain.parsing import csv_rows, parse_json
 from fedgrain.taxonomy.dag import SettledGraph, from_dag, settle_dag
 from fedgrain.taxonomy.edges import MAX_DEPTH, too_deep
 from fedgrain.taxonomy.tree import Taxonomy
@@ -70,42 +70,32 @@ def _refuse_deep(tree: Taxonomy, edges: Sequence[tuple[str, str]], where: Sequen
 
 
 def _read_table(path: str | Path) -> _Table:
-    reader = csv.reader(io.StringIO(_text_of(path), newline=""), strict=True)
     table = _Table([], [], {}, None)
     root = None
-    try:
-        header = [field.strip() for field in next(reader, [])]
+
+    def check(header: list[str]) -> None:
         if header not in (["parent", "child"], ["parent", "child", "name"]):
             raise TaxonomyError(
                 f"{path}, line 1: the header is {','.join(header)!r}; "
                 "write parent,child or parent,child,name"
             )
-        for row in reader:
-            fields = [field.strip() for field in row]
-            place = f"{path}, line {reader.line_num}"
-            if not any(fields):
-                continue
-            if len(fields) != len(header):
-                raise TaxonomyError(
-                    f"{place}: {len(fields)} fields where the header has {len(header)}"
-                )
-            parent, child = fields[:2]
-            if not child:
-                raise TaxonomyError(f"{place}: the child is empty; write the id of a node")
-            if len(fields) == 3 and fields[2]:
-                table.names[child] = fields[2]
-            if parent:
-                table.edges.append((parent, child))
-                table.where.append(place)
-            elif root is None:
-                root = child
-            else:
-                raise TaxonomyError(
-                    f"{place}: {child!r} has no parent, but {root!r} is the root already; "
-                    "only one row may leave the parent empty"
-                )
-    except csv.Error as error:
-        raise TaxonomyError(f"{path}, line {reader.line_num}: not a CSV file: {error}") from None
+
+    for place, row in csv_rows(_text_of(path), path, TaxonomyError, check):
+        parent, child, name = row["parent"], row["child"], row.get("name")
+        if not child:
+            raise TaxonomyError(f"{place}: the child is empty; write the id of a node")
+        if name:
+            table.names[child] = name
+        if parent:
+            table.edges.append((parent, child))
+            table.where.append(place)
+        elif root is None:
+            root = child
+        else:
+            raise TaxonomyError(
+                f"{place}: {child!r} has no parent, but {root!r} is the root already; "
+                "only one row may leave the parent empty"
+            )
     if not table.edges and root is None:
         raise TaxonomyError(f"{path}: the file has a header but no rows; write one row per edge")
     return _Table(table.edges, table.where, table.names, root)
