@@ -27,7 +27,7 @@ def test_python_examples(tmp_path, monkeypatch, capsys) -> None:
     out = capsys.readouterr().out
     assert "physical entity > " in out
     assert "fedavg 1 0." in out
-    told = set(re.findall(r"^\| `([a-z.]+)` \|", PAGE, flags=re.MULTILINE))
+    told = set(re.findall(r"^\| `([a-z]+\.[a-z]+)` \|", PAGE, flags=re.MULTILINE))
     found = {path.name for path in (tmp_path / "runs" / "first").iterdir()} - {".lock"}
     assert told == found | {"faults.log"}  # only there once a client's training has failed
 
