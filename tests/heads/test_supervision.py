@@ -77,7 +77,7 @@ def test_responsibilities_of_a_head_without_them_are_refused():
     tree = Taxonomy.from_edges([("r", "a"), ("r", "b")])
     for name, supervision in (("cond-softmax", "marginal"), ("flat-softmax", "paper")):
         supervised = supervise(build_head(name, tree), supervision)
-        with pytest.raises(HeadError, match="responsibilities are of flat-softmax or ps-softmax"):
+        with pytest.raises(HeadError, match="responsibilities need flat-softmax or ps-softmax"):
             supervised.responsibilities(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64))
 
 

@@ -1,4 +1,4 @@
-"""What every head offers: from logits to a loss and to probabilities of nodes (method, section 6).
+"""The interface of a head: logits to a loss and to probabilities of nodes (method, section 6).
 
 A head has no parameters: the last layer of the net makes the logits. It is an ``nn.Module`` only so
 that its index tensors follow ``.to(device)``; they are not part of a state dict.
@@ -24,9 +24,9 @@ from fedgrain.taxonomy.tree import Taxonomy
 class Head(nn.Module, ABC):
     """Loss and node probabilities for labels at any node of a taxonomy.
 
-    Labels are node numbers [batch], of any integer type; nothing looks at their range batch by
+    Labels are node numbers [batch], of any integer type. Their range is not checked batch by
     batch, so call :meth:`check_labels` once on those of a data set. Logits in half precision are
-    worked with in float32. Subclasses define the paper's rule in :meth:`sample_losses` and the
+    converted to float32. Subclasses define the paper's rule in :meth:`sample_losses` and the
     model in :meth:`node_log_probs`.
     """
 
@@ -36,8 +36,8 @@ class Head(nn.Module, ABC):
         super().__init__()
         if len(taxonomy) < 2:
             raise HeadError(
-                f"a head needs something to tell apart, but the taxonomy has only the node "
-                f"{taxonomy.ids[0]!r}; give it at least one more node"
+                f"a head needs at least two nodes, but the taxonomy has only the node "
+                f"{taxonomy.ids[0]!r}; add one"
             )
         self.taxonomy = taxonomy
         self.num_outputs = num_outputs
@@ -45,7 +45,7 @@ class Head(nn.Module, ABC):
 
     @property
     def supervisions(self) -> tuple[str, ...]:
-        """How a coarse label may be read; a head of the user's own says so itself."""
+        """The supervisions the head supports; a user's own head overrides this."""
         return HEADS[self.name].supervisions if self.name in HEADS else ("paper",)
 
     def extra_repr(self) -> str:
@@ -61,7 +61,7 @@ class Head(nn.Module, ABC):
         """Return log P(v) of every node [batch, nodes]: at most 0, never above the parent's."""
 
     def enters(self, labels: Tensor) -> Tensor:
-        """Mask [batch]: the sample enters the loss, hence the weight of its client.
+        """Mask [batch]: the sample enters the loss, and so counts in its client's weight.
 
         A sample that costs nothing (a root label of cond-softmax) still enters: it is in the batch
         whose mean is taken. Only labels that section 6 drops before batching do not.
@@ -77,7 +77,7 @@ class Head(nn.Module, ABC):
             )
 
     def check_labels(self, labels: Tensor | NDArray[Any]) -> None:
-        """Refuse labels that are no nodes of the taxonomy; a loss would not notice them."""
+        """Refuse labels that are not nodes of the taxonomy; a loss would not notice them."""
         check_labels(self.taxonomy, labels)
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:

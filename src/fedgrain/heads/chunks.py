@@ -1,4 +1,4 @@
-"""Run a net over many images so that a sample's result does not depend on its company."""
+"""Run a net over many images so that a sample's result does not depend on its batch."""
 
 from __future__ import annotations
 

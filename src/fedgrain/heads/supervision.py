@@ -22,8 +22,8 @@ from fedgrain.taxonomy.tree import BoolArray
 class Supervised(nn.Module):
     """A head whose loss reads labels in the chosen way; what local training minimises.
 
-    Labels are nodes [batch]; or [batch, 2] where `projection` tells several labellers apart: the
-    node, and the number of who wrote it.
+    Labels are nodes [batch]; or [batch, 2] if `projection` has several labellers: the node, and the
+    number of its labeller.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Supervised(nn.Module):
         super().__init__()
         self.head = head
         self.supervision = supervision
-        self.projections = nn.ModuleList(projections)  # one per labeller; none but for projection
+        self.projections = nn.ModuleList(projections)  # one per labeller; only for projection
         self._warned = False
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -47,13 +47,13 @@ class Supervised(nn.Module):
     def responsibilities(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return P(leaf | label) [batch, leaves], the E-step of EM for labels that stand for sets.
 
-        Training on them for a round instead of on the likelihood itself keeps a client from
-        settling, by its own few steps, which of the leaves it cannot tell apart an image shows.
+        Training on them for a round, instead of on the likelihood itself, keeps a client from
+        settling within a few steps on one of the leaves that it cannot distinguish.
         """
         if not isinstance(self.head, LeafSoftmax) or self.supervision == "paper":
             raise HeadError(
-                "responsibilities are of flat-softmax or ps-softmax under marginal or projection, "
-                f"not of {self.head.name} under {self.supervision}"
+                "responsibilities need flat-softmax or ps-softmax under marginal or projection, "
+                f"not {self.head.name} under {self.supervision}"
             )
         labels = labels.long()
         if self.supervision == "marginal":
@@ -110,7 +110,7 @@ class Supervised(nn.Module):
             node = self.head.taxonomy.ids[int(labels[contradicting][0])]
             warnings.warn(
                 f"the label {node!r} stands for no leaf by what its labeller knows: such labels "
-                "are read as marginal (said once)",
+                "are read as marginal (shown once)",
                 stacklevel=3,
             )
 
@@ -125,8 +125,8 @@ def supervise(
     """Choose how labels are read.
 
     ``known`` is one client's mask [nodes] over the head's taxonomy, closed upwards, or one mask for
-    each of its labellers [labellers, nodes]; `projection` needs it, the others do not look at it.
-    ``laziness`` eps is for `projection` alone: the loss is -log((1 - eps) * projection + eps *
+    each of its labellers [labellers, nodes]; `projection` needs it, the others ignore it.
+    ``laziness`` eps is only for `projection`: the loss is -log((1 - eps) * projection + eps *
     marginal), for labellers who sometimes stop early.
     """
     check_supervision(head.name, supervision, HeadError, head.supervisions)

@@ -1,6 +1,6 @@
 """Which leaves each client knows: the even split and the top-up of Algorithm 1.
 
-Every leaf falls to exactly one client's part, so that someone can name it; then each part is
+Every leaf is in exactly one client's part, so that some client can name it; then each part is
 topped up to the same size. For one seed the known leaves grow as alpha falls, and they are the
 same for every generator of knowledge, so that these can be compared client by client.
 """
@@ -20,7 +20,7 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
 EXPERTISES = ("random", "coherent")
-LARGEST = 100_000_000  # clients times leaves that are held in memory
+LARGEST = 100_000_000  # most clients times leaves in memory
 TOLERANCE = 1e-9  # of alpha and of the number of leaves (method, section 5)
 SEEDS_PER_CLIENT = 2  # fields of expertise
 SHARPNESS = 16.0  # a leaf is drawn with weight W ** SHARPNESS to the nearest seed
@@ -34,7 +34,7 @@ def leaves_to_know(alpha: float, clients: int, leaves: int) -> int:
     if not -TOLERANCE <= alpha <= largest + TOLERANCE:
         raise KnowledgeError(
             f"alpha is {alpha} but with {clients} client{'s' * (clients > 1)} it must lie between "
-            f"0 and {largest:.6g} (1 - 1/clients), or some leaf would be known to nobody; "
+            f"0 and {largest:.6g} (1 - 1/clients), or no client would know some leaf; "
             "lower alpha or add clients"
         )
     wanted = math.ceil((1 - alpha) * leaves - TOLERANCE)
@@ -52,8 +52,8 @@ def draw_known_leaves(
     count = leaves_to_know(alpha, clients, len(taxonomy.leaves))
     if clients * len(taxonomy.leaves) > LARGEST:
         raise KnowledgeError(
-            f"{clients} clients times {len(taxonomy.leaves)} leaves are more than {LARGEST:,} "
-            "answers to who knows what; take fewer clients"
+            f"{clients} clients times {len(taxonomy.leaves)} leaves are more than the limit of "
+            f"{LARGEST:,}; use fewer clients"
         )
     if seed < 0:
         raise KnowledgeError(f"the seed is {seed}; use a whole number from 0 up")

@@ -27,7 +27,7 @@ class Knowledge:
     """The known nodes of H_full per client: the root, and with a node all its ancestors.
 
     A row of ``known`` is a client; where knowledge is given per annotator, a row is one annotator
-    and ``row_clients`` says whose.
+    and ``row_clients`` has its client.
 
     >>> tree = Taxonomy.from_edges([("animal", "bird"), ("animal", "cat"), ("bird", "kite")])
     >>> Knowledge(tree, np.array([[True, True, False, True]]), ("museum",)).known_ids(0)
@@ -112,7 +112,7 @@ class Knowledge:
         return [self.taxonomy.ids[node] for node in np.flatnonzero(self.known[row])]
 
     def on(self, coarse: Taxonomy) -> BoolArray:
-        """Return what is known of a coarsened tree: [rows, coarse nodes]."""
+        """Return the known nodes of a coarsened tree: [rows, coarse nodes]."""
         try:
             numbers = coarse.numbers_in(self.taxonomy)
         except TaxonomyError as error:
@@ -143,7 +143,7 @@ class Knowledge:
 
     @classmethod
     def load(cls, path: str | Path, taxonomy: Taxonomy) -> Knowledge:
-        """Read what :meth:`save` wrote, or what a user wrote by hand, and check it."""
+        """Read and check a file of :meth:`save`, or one written by hand."""
         rows, names, annotators = knowledge_file.read(path)
         known = np.zeros((len(rows), len(taxonomy)), dtype=np.bool_)
         for row, (_, place, ids) in enumerate(rows):
@@ -166,8 +166,8 @@ class Knowledge:
     ) -> Knowledge:
         """Infer knowledge from mixed-depth labels: what is used is known (method, section 5).
 
-        ``labels`` are node ids, or node numbers of ``taxonomy``; beside each stand the client and,
-        where known, the annotator who wrote it. A node counts as known to a labeller that used it
+        ``labels`` are node ids, or node numbers of ``taxonomy``; ``clients`` and ``annotators`` (if
+        known) say who wrote each. A node counts as known to a labeller that used it
         or a node below it at least ``min_count`` times; the root is always known.
 
         >>> tree = Taxonomy.from_edges([("animal", "bird"), ("animal", "cat"), ("bird", "kite")])

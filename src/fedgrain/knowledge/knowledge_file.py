@@ -17,7 +17,7 @@ from fedgrain.files import read_text, write_text
 from fedgrain.parsing import parse_json
 from fedgrain.taxonomy.tree import Taxonomy
 
-Row = tuple[int, str, list[str]]  # number of the client, where it stands, ids of known nodes
+Row = tuple[int, str, list[str]]  # number of the client, place in the file, ids of known nodes
 
 
 def write(path: str | Path, entries: Sequence[dict[str, Any]]) -> None:
@@ -28,7 +28,7 @@ def write(path: str | Path, entries: Sequence[dict[str, Any]]) -> None:
 
 def read(path: str | Path) -> tuple[list[Row], tuple[str, ...], tuple[str, ...] | None]:
     """Return the rows, the names of the clients, and the annotators where the file has them."""
-    mend = "mend the file or write it anew with fedgrain knowledge --out"
+    mend = "correct the file or make a new one with fedgrain knowledge --out"
     content = parse_json(read_text(path), path, KnowledgeError, mend)
     clients = content.get("clients") if isinstance(content, dict) else None
     if not isinstance(clients, list) or not clients:

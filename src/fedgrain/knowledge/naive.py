@@ -26,7 +26,7 @@ def hidden_leaves(
 def known_paths_only(
     full_taxonomy: Taxonomy, clients: int, alpha: float, seed: int, expertise: str = "random"
 ) -> Knowledge:
-    """Know nothing but the ancestors of known leaves (contracts knowledge the most)."""
+    """Know only the ancestors of known leaves (contracts knowledge the most)."""
     leaves = draw_known_leaves(full_taxonomy, clients, alpha, seed, expertise)
     return Knowledge(
         full_taxonomy, full_taxonomy.on_paths_to_leaves(leaves), numbered_clients(clients)

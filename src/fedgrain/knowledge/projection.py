@@ -1,4 +1,4 @@
-"""Which label a client writes for a class, and which classes a label of its stands for."""
+"""Which label a client writes for a class, and which classes its labels stand for."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Projection:
         return marks
 
     def stands_for(self, row: int) -> BoolArray:
-        """Return R_k(y) of the method, section 6: mask [nodes, leaves] of what each label means.
+        """Return R_k(y) of the method, section 6: mask [nodes, leaves] of the leaves of each label.
 
         The row of a node that is never written as a label is empty.
         """

@@ -87,7 +87,7 @@ class Neighbours:
         return np.asarray(weights / self.totals[rows][:, None])
 
     def propagate(self, known: BoolArray, generator: np.random.Generator) -> FloatArray:
-        """Return every node's probability to be known [nodes], given the nodes known for sure.
+        """Return every node's probability of being known [nodes], given the nodes known for sure.
 
         Leaves that are not known are unknown (0); internal nodes that are not known are unlabeled:
         they start at 0.5 and are updated one after another, in a fresh random order each sweep.
@@ -98,7 +98,7 @@ class Neighbours:
         if not unlabeled.size:
             return probability
         sure = np.flatnonzero(known).astype(np.int32)
-        fixed = np.empty(len(unlabeled))  # what the labeled neighbours say
+        fixed = np.empty(len(unlabeled))  # the contribution of the labeled neighbours
         shares = np.empty((len(unlabeled), len(unlabeled)))
         for numbers in _blocks(np.arange(len(unlabeled)), len(known)):
             fixed[numbers] = self.shares(unlabeled[numbers], sure).sum(axis=1)
@@ -117,7 +117,7 @@ class Neighbours:
 
 @lru_cache(maxsize=1)
 def _neighbours(taxonomy: Taxonomy, graph: str) -> Neighbours:
-    """Keep the last one: figures over alpha ask for it again and again."""
+    """Return the graph; the last one is cached, because figures over alpha use it repeatedly."""
     return Neighbours.of(taxonomy, graph)
 
 

@@ -1,4 +1,4 @@
-"""What the generated knowledge looks like: the figures of the paper's property plots."""
+"""Statistics of generated knowledge: the figures of the paper's property plots."""
 
 from __future__ import annotations
 

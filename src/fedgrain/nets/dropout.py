@@ -13,7 +13,7 @@ from fedgrain.errors import NetError
 
 
 class SeededDropout(nn.Module):
-    """Dropout that draws from its own generator; copies and pickles leave the generator behind.
+    """Dropout that draws from its own generator, which copies and pickles do not include.
 
     ``dimensions`` > 0 drops whole channels over that many trailing dimensions (Dropout2d: 2).
     """
@@ -57,7 +57,7 @@ def set_dropout_generator(net: nn.Module, generator: torch.Generator | None) -> 
 
 @contextmanager
 def global_state(seed: int) -> Iterator[None]:
-    """Let what a user's net draws from torch's global state come from a seed; put it back after."""
+    """Seed torch's global random state for a user's net, and restore it afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield

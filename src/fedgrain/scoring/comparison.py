@@ -46,15 +46,15 @@ def lca_depth(truth: ArrayLike, prediction: ArrayLike, taxonomy: Taxonomy) -> No
 
 
 def information(taxonomy: Taxonomy) -> Values:
-    """Return what each node tells, in bits, if all leaves are equally likely: 0 for the root."""
+    """Return the information of each node, in bits, for equally likely leaves: 0 for the root."""
     return np.log2(len(taxonomy.leaves) / taxonomy.leaf_counts)
 
 
 def information_scores(truth: ArrayLike, prediction: ArrayLike, full_taxonomy: Taxonomy) -> Scores:
     """Recall, precision and F of each sample with information in place of depth (hiercls).
 
-    I(lca)/I(truth), I(lca)/I(prediction) and their harmonic mean. A node over all leaves tells
-    nothing: predicting it has precision 1, and recall is 1 where the truth is such a node.
+    I(lca)/I(truth), I(lca)/I(prediction) and their harmonic mean. A node over all leaves has no
+    information: predicting it has precision 1, and recall is 1 where the truth is such a node.
     """
     truths, predictions = checked_pairs(truth, prediction, full_taxonomy)
     bits = information(full_taxonomy)

@@ -59,7 +59,7 @@ def mean_hf(
 def hierarchical_scores(truth: ArrayLike, prediction: ArrayLike, full_taxonomy: Taxonomy) -> Scores:
     """HR = d(lca)/d(truth), HP = d(lca)/d(prediction), HF = 2 d(lca)/(d(truth) + d(prediction)).
 
-    Predicting the root says nothing wrong: HP 1. Likewise HR is 1 where the truth is the root.
+    Predicting the root is never wrong: HP is 1. Likewise HR is 1 where the truth is the root.
     """
     truths, predictions = checked_pairs(truth, prediction, full_taxonomy)
     common = full_taxonomy.lca_depth(truths, predictions)

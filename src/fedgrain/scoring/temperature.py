@@ -19,7 +19,7 @@ def fit_temperature(logits: Tensor, labels: Tensor, head: Head) -> float:
     is a grid over T from 1/64 to 64, then golden section around its best.
     """
     if not len(labels):
-        raise PredictionError("a temperature is fitted on validation data, but there is none")
+        raise PredictionError("a temperature needs validation data, but there is none")
     head.check(logits)
     head.check_labels(labels)
     exact = logits.detach().double()

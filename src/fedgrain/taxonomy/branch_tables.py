@@ -1,4 +1,4 @@
-"""What coarsening knows of every branch (a node with children) before and after its decision.
+"""The tables of coarsening for every branch (a node with children), before and after its decision.
 
 Leaves that hang from one node stay alike whatever is merged above them: such a family is counted as
 one. Families come in post-order of their nodes, so those below a branch are a slice.
@@ -81,7 +81,7 @@ class BranchTables:
         )
 
     def _as_one(self, v: int) -> Form:
-        """Return a branch as one cluster beside its siblings."""
+        """Return a branch as one cluster among its siblings."""
         depths = self.family_depths[self.families[v]]
         sizes = self.family_sizes[self.families[v]]
         leaves = list(zip(depths, self.own_distances[v], repeat(inf), sizes))
@@ -120,7 +120,7 @@ class BranchTables:
             del self.parts[v], self.part_counts[v], self.part_closeness[v]
 
     def settle_leaves(self, u: int) -> None:
-        """Do the same for a branch that has leaves only for children: nothing is to be decided."""
+        """Do the same for a branch whose children are all leaves: there is nothing to decide."""
         self.parts[u] = self._own_leaves(u, self.away_from_leaves)
         self.part_counts[u] = self.leaf_children[u]
         self.part_closeness[u] = self.leaf_closeness[self.levels[u]].tolist()

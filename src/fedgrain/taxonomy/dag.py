@@ -1,4 +1,4 @@
-"""From a graph where classes have several parents to a tree, and what that took."""
+"""Turn a graph whose classes have several parents into a tree, and report what was dropped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedgrain.taxonomy.tree import Taxonomy
 
 @dataclass(frozen=True)
 class SettledGraph:
-    """The tree made of a graph: every class is in it, but an edge per class is all that is left."""
+    """The tree made from a graph: every class is in it, with one edge to a parent each."""
 
     taxonomy: Taxonomy
     became_leaves: tuple[str, ...]  # ids whose children all went to other parents

@@ -10,7 +10,7 @@ MAX_DEPTH = 500  # levels below the root that a file may have and that are coars
 
 
 def too_deep(node: str, depth: int) -> str:
-    """Say that a tree is deeper than coarsening and heads can bear."""
+    """Return the message for a tree that is too deep for coarsening and heads."""
     return (
         f"the tree is {depth:,} levels deep, from {node!r} on deeper than the {MAX_DEPTH} that are "
         "allowed; leave out classes that have a single child, or check for rows chained by mistake"

@@ -56,7 +56,7 @@ def read_dag(path: str | Path) -> SettledGraph:
     try:
         return settle_dag(table.edges, table.names, root=table.root, where=table.where)
     except TaxonomyError as error:
-        where = "" if str(path) in str(error) else f"{path}: "  # of a line, it is there already
+        where = "" if str(path) in str(error) else f"{path}: "  # an error of a line already has it
         raise TaxonomyError(f"{where}{error}") from None
 
 
