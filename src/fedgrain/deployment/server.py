@@ -9,30 +9,23 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flwr.serverapp import Grid
 
-from fedgrain.data.images import LabelledImages
 from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
-from fedgrain.deployment.key_record import Roster
 from fedgrain.deployment.ledger import ServerLedger
 from fedgrain.deployment.limits import FEWEST
-from fedgrain.deployment.privacy import need_accounting
 from fedgrain.deployment.server_settings import Begun, Operation
-from fedgrain.deployment.strategies import average_by
+from fedgrain.deployment.server_side import open_engine, server_side
 from fedgrain.deployment.traffic import Traffic
-from fedgrain.engines import BuiltModel, Validator
 from fedgrain.errors import DeploymentError, RunError
-from fedgrain.federated import Client, Federation, ImageSource, LabelledPart
 from fedgrain.federated.algorithm import build_algorithm
 from fedgrain.files import append_line, read_text
 from fedgrain.parsing import parse_json
-from fedgrain.runs.prepare import Prepared, coarse_taxonomy, model_spec, prepare, training_settings
 from fedgrain.runs.run import Callback, disk_space, one_thread, train_and_test
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.text import one_line
@@ -99,24 +92,10 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
         if place.finished(app.config):
             tell([f"the run in {place.path} is finished already"])
             return
-        prepared = server_side(app, operation)
-        algorithm = build_algorithm(app.config.algorithm, prepared.settings)
-        federation, seed = prepared.federation, prepared.settings.seed
-        model = BuiltModel(prepared.spec, federation.taxonomy, federation.source.shape, seed)
-        at_server = app.config.validation == "server"
+        own = server_side(app, operation)
+        algorithm = build_algorithm(app.config.algorithm, own.settings)
         ledger = ServerLedger(begun, operation) if operation.privacy else None
-        engine = FlowerEngine(
-            grid,
-            model,
-            operation.sites,
-            prepared.settings,
-            validator=Validator(federation, model) if at_server else None,
-            time_limit=app.config.client_time_limit,
-            new_average=average_by(operation.strategy, app.config, model.parameters),
-            ledger=ledger,
-            most_samples=operation.most_samples,
-            roster=Roster(operation.record),
-        )
+        engine = open_engine(grid, app.config, operation, own, ledger)
         if len(operation.sites) < FEWEST:
             tell([f"fewer than {FEWEST} sites: their updates cannot be compared with each other"])
         wait_for_sites(engine, operation.wait_seconds, app.config.min_clients)
@@ -135,7 +114,15 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
 
         watch = Watch(engine, place)
         train_and_test(
-            app.config, prepared, algorithm, engine, model.initial, place, [watch], about
+            app.config,
+            own.description,
+            own.prepared,
+            algorithm,
+            engine,
+            engine.model.initial,
+            place,
+            [watch],
+            about,
         )
         tell([f"finished: everything is in {place.path}"])
 
@@ -164,60 +151,6 @@ def cost(operation: Operation, ledger: ServerLedger | None) -> dict[str, Any]:
     if operation.privacy is None or ledger is None:
         return {}
     return {"privacy": operation.privacy.report(ledger.releases())}
-
-
-def server_side(app: App, operation: Operation) -> Prepared:
-    """Return the server's own data; if sites withhold their counts, one sample is enough."""
-    prepared = _server_side(app, operation.sites)
-    if operation.privacy is None:
-        return prepared
-    need_accounting()
-    return replace(prepared, settings=replace(prepared.settings, min_branch_samples=1))
-
-
-def _server_side(app: App, sites: Sequence[str]) -> Prepared:
-    """Return the server's data: only the names of real sites, but the whole of a benchmark."""
-    if app.config.dataset != "folder":
-        prepared = prepare(app.config)
-        clients = len(prepared.federation.clients)
-        if len(sites) != clients:
-            raise DeploymentError(
-                f"the app has {len(sites)} sites, but the config {clients} clients; "
-                "make the app again with as many sites"
-            )
-        return prepared
-    data = no_images(app)
-    taxonomy = coarse_taxonomy(app.config, data)
-    nothing = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
-    unknown = np.zeros((1, len(taxonomy)), np.bool_)
-    federation = Federation(
-        source=ImageSource(data.images, data.normalisation),
-        taxonomy=taxonomy,
-        full_taxonomy=data.taxonomy,
-        clients=tuple(Client(name, nothing, unknown) for name in sites),
-        validation=nothing,
-    )
-    test, config = np.empty(0, np.int64), app.config
-    return Prepared(
-        data,
-        federation,
-        model_spec(config, data),
-        training_settings(config),
-        config.algorithm,
-        test,
-    )
-
-
-def no_images(app: App) -> LabelledImages:
-    """Return a data set without images: the taxonomy, and how large images are."""
-    return LabelledImages(
-        name="the sites' images",
-        images=np.empty((0, app.image_size, app.image_size, 3), np.uint8),
-        labels=np.empty(0, np.int32),
-        taxonomy=app.tree,
-        splits=np.empty(0, np.int8),
-        split_names=("train",),
-    )
 
 
 def wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None:

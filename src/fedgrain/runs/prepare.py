@@ -47,6 +47,7 @@ from fedgrain.randomness import numpy_generator
 from fedgrain.runs.config import Config
 from fedgrain.runs.labellers import Labellers, in_order_of_manifest, inferred, labellers
 from fedgrain.runs.participants import training_sites
+from fedgrain.runs.trained_model import ModelDescription
 from fedgrain.runs.zero_shot import hide_unseen, seen_taxonomy
 from fedgrain.taxonomy import Taxonomy, coarsen
 
@@ -65,6 +66,18 @@ class Prepared:
     settings: TrainingSettings
     algorithm: str
     test: Indices  # numbers of the test images; empty where the data has none
+
+    @property
+    def description(self) -> ModelDescription:
+        """The model that is trained, but for its weights."""
+        federation = self.federation
+        return ModelDescription(
+            self.spec,
+            federation.taxonomy,
+            federation.full_taxonomy,
+            federation.source.shape,
+            federation.source.normalisation,
+        )
 
     def with_images(self, images: NDArray[np.uint8]) -> Prepared:
         """Return the same on another copy of the images; the first copy can then be freed."""
@@ -86,7 +99,7 @@ def prepare_from(config: Config, data: LabelledImages) -> Prepared:
     """Divide loaded data among the clients; the config must be complete."""
     if not data.split_counts.get("train"):
         raise ConfigError(f"data set {config.dataset} has no training images; add some")
-    taxonomy = coarse_taxonomy(config, data)
+    taxonomy = coarse_taxonomy(config, data.taxonomy)
     validation = server_validation(config, data)
     train = np.setdiff1d(data.split_indices("train"), validation)
     parts = [train[part] for part in _partition(config, data, train)]
@@ -102,7 +115,7 @@ def prepare_from(config: Config, data: LabelledImages) -> Prepared:
         validation=LabelledPart(validation, labels[validation]) if on_server else None,
     )
     test = data.split_indices("test") if "test" in data.split_names else np.empty(0, np.int64)
-    spec, settings = model_spec(config, data), training_settings(config)
+    spec, settings = model_spec(config, min(data.size)), training_settings(config)
     joining_clients = joining(len(clients), settings.join_ratio)
     if settings.min_clients > joining_clients:
         raise ConfigError(
@@ -130,9 +143,9 @@ def load_images(config: Config) -> LabelledImages:
     return load_dataset(config.dataset, root=config.data_root, **options)
 
 
-def coarse_taxonomy(config: Config, data: LabelledImages) -> Taxonomy:
+def coarse_taxonomy(config: Config, tree: Taxonomy) -> Taxonomy:
     """Return H: the data set's tree coarsened; a user's own tree only when asked."""
-    full = seen_taxonomy(data.taxonomy, config.seed) if config.zero_shot else data.taxonomy
+    full = seen_taxonomy(tree, config.seed) if config.zero_shot else tree
     if not config.coarsen:
         return full
     assert config.max_children is not None  # a complete config
@@ -320,12 +333,12 @@ def _held_out(config: Config, part: LabelledPart, client: int) -> tuple[Labelled
     return part[~own], part[own]
 
 
-def model_spec(config: Config, data: LabelledImages) -> ModelSpec:
+def model_spec(config: Config, image_size: int) -> ModelSpec:
     """Return the net and head; the default net is the paper's for this image size."""
     supervision = config.supervision or "paper"
     first = config.first_stage_supervision or supervision
     return ModelSpec(
-        config.net or net_for(min(data.size)),
+        config.net or net_for(image_size),
         config.head,
         first,
         supervision,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.federated.algorithm import FinalModel
+from fedgrain.federated.federation import Indices
 from fedgrain.runs.checkpoint import RunProgress
 from fedgrain.runs.config import Config
 from fedgrain.runs.evaluate import predicted_nodes, scores_of, truths
@@ -89,27 +90,24 @@ class Result:
 
 def result_values(
     config: Config,
-    prepared: Prepared,
+    prepared: Prepared | None,
     model: TrainedModel,
     final: FinalModel,
     progress: RunProgress,
 ) -> dict[str, Any]:
-    """Test the final model and gather ``result.json``."""
-    federation = prepared.federation
-    tested, split = prepared.test, "test"
-    if not len(tested) and federation.validation is not None:
-        tested, split = federation.validation.indices, "validation"
+    """Test the final model and gather ``result.json``; without images no score is in it."""
+    tested, split = (None, None) if prepared is None else _tested(prepared)
     scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
-    if len(tested):
+    if prepared is not None and tested is not None:
         truth = truths(model, prepared.data, tested)
-        nodes = predicted_nodes(model, federation.source.images, tested, "leaf", None)
+        nodes = predicted_nodes(model, prepared.data.images, tested, "leaf", None)
         scores.update(asdict(scores_of(model, nodes, truth)))
         if config.zero_shot:
             trees = model.taxonomy, model.full_taxonomy
             scores.update(seen_and_unseen_hf(nodes, truth, *trees, config.seed))
     return {
         **scores,
-        "tested_on": split if len(tested) else None,
+        "tested_on": split,
         "validation_hf": final.validation_hf,
         "rounds": final.rounds,
         "cycles": final.cycles,
@@ -117,6 +115,16 @@ def result_values(
         "retries": progress.retries,
         "seconds": round(progress.seconds, 3),
         "seed": config.seed,
-        "untrained_branches": [federation.taxonomy.ids[e] for e in final.untrained_branches],
+        "untrained_branches": [model.taxonomy.ids[e] for e in final.untrained_branches],
         "config": config.settings(),
     }
+
+
+def _tested(prepared: Prepared) -> tuple[Indices, str] | tuple[None, None]:
+    """Return the images to test on and their split: the test images, else the server's own."""
+    validation = prepared.federation.validation
+    if len(prepared.test):
+        return prepared.test, "test"
+    if validation is not None and len(validation):
+        return validation.indices, "validation"
+    return None, None

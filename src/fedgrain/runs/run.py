@@ -27,18 +27,17 @@ from fedgrain.engines.processes import ProcessEngine
 from fedgrain.engines.shared_images import shared
 from fedgrain.errors import ConfigError, RunError
 from fedgrain.federated import Engine
-from fedgrain.federated.algorithm import FederatedAlgorithm, FinalModel, build_algorithm
+from fedgrain.federated.algorithm import FederatedAlgorithm, build_algorithm
 from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import tracebacks_kept
 from fedgrain.federated.sampling import joining
-from fedgrain.heads import build_head
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.runs.checkpoint import RunProgress, load_progress, save_progress
 from fedgrain.runs.config import Config
 from fedgrain.runs.prepare import Prepared, prepare
 from fedgrain.runs.result import Result, result_values
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.runs.trained_model import TrainedModel, load, model_net
+from fedgrain.runs.trained_model import ModelDescription, load
 
 
 class Callback:
@@ -104,7 +103,14 @@ def run(
                 place.claim(config, fingerprint)
             with engine_of(trainer, processes, config.client_time_limit) as engine:
                 return train_and_test(
-                    config, prepared, algorithm, engine, trainer.model.initial, place, callbacks
+                    config,
+                    prepared.description,
+                    prepared,
+                    algorithm,
+                    engine,
+                    trainer.model.initial,
+                    place,
+                    callbacks,
                 )
 
 
@@ -199,7 +205,8 @@ def engine_of(trainer: ClientTrainer, workers: int, time_limit: float | None) ->
 
 def train_and_test(
     config: Config,
-    prepared: Prepared,
+    description: ModelDescription,
+    prepared: Prepared | None,
     algorithm: FederatedAlgorithm[Any],
     engine: Engine,
     initial: State,
@@ -209,13 +216,14 @@ def train_and_test(
 ) -> Result:
     """Run the remaining rounds on an engine, test the final model and write the result.
 
-    ``initial`` are the weights before the first round. ``about`` is called at the end and returns
-    further entries of the result.
+    ``prepared`` holds the images to test on; None if there are none here. ``initial`` are the
+    weights before the first round. ``about`` is called at the end and returns further entries of
+    the result.
     """
     with disk_space(place):
         progress = train_rounds(algorithm, engine, initial, place, callbacks)
         final = algorithm.final_model(progress.state, engine)
-        model = trained_model(prepared, final)
+        model = description.with_weights(final.weights, by_branch=final.by_branch)
         values = {**result_values(config, prepared, model, final, progress), **about()}
         if place:
             model.save(place, final.weights)
@@ -267,21 +275,3 @@ def train_rounds(
             save_progress(place.state, progress, algorithm)
         for callback in callbacks:
             callback.on_round_end(line)
-
-
-def trained_model(prepared: Prepared, final: FinalModel) -> TrainedModel:
-    """Return the model of the final weights, on the CPU."""
-    federation, names = prepared.federation, prepared.spec
-    shape = federation.source.shape
-    head = build_head(names.head, federation.taxonomy, **names.head_settings)
-    return TrainedModel(
-        taxonomy=federation.taxonomy,
-        full_taxonomy=federation.full_taxonomy,
-        normalisation=federation.source.normalisation,
-        image_shape=shape,
-        net_name=names.net,
-        head_name=names.head,
-        head_settings=names.head_settings,
-        head=head,
-        net=model_net(names.net, head, shape, final.weights, branches=final.by_branch),
-    )

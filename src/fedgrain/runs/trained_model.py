@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from fedgrain.data.decode import decode_image
 from fedgrain.data.images import Normalisation
+from fedgrain.engines import ModelSpec
 from fedgrain.errors import DataError, FedgrainError, RunError
 from fedgrain.federated import ImageSource
 from fedgrain.federated.averaging import State
@@ -190,6 +191,33 @@ def _normalisation(mean: Any, deviation: Any, channels: int) -> Normalisation:
     if not all(0 < value < math.inf for value in deviations):
         raise ValueError("deviation has a number that is not greater than 0")
     return Normalisation(means, deviations)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelDescription:
+    """A model without its weights: all that can be known of it without any image."""
+
+    spec: ModelSpec
+    taxonomy: Taxonomy  # H
+    full_taxonomy: Taxonomy
+    image_shape: tuple[int, int, int]  # height, width, channels
+    normalisation: Normalisation
+
+    def with_weights(self, weights: State, *, by_branch: bool) -> TrainedModel:
+        """Return the trained model, on the CPU; ``by_branch`` if it has a net for each branch."""
+        spec, shape = self.spec, self.image_shape
+        head = build_head(spec.head, self.taxonomy, **spec.head_settings)
+        return TrainedModel(
+            taxonomy=self.taxonomy,
+            full_taxonomy=self.full_taxonomy,
+            normalisation=self.normalisation,
+            image_shape=shape,
+            net_name=spec.net,
+            head_name=spec.head,
+            head_settings=spec.head_settings,
+            head=head,
+            net=model_net(spec.net, head, shape, weights, branches=by_branch),
+        )
 
 
 def model_net(

@@ -1,0 +1,95 @@
+"""The server of real sites has a taxonomy, a config and no image."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.supercore.task_identity import TaskIdentity
+from PIL import Image
+
+from fedgrain.deployment.app import App, write_app
+from fedgrain.deployment.server import serve
+from fedgrain.deployment.server_settings import Operation
+from fedgrain.deployment.server_side import server_side
+from fedgrain.deployment.site import answered
+from fedgrain.errors import DeploymentError
+from fedgrain.runs import run as runs
+from fedgrain.runs import trained_model
+from fedgrain.runs.config import Config
+from flower_wire import Answer, Wire, at
+from small_federation import TREE
+
+SITES = ["museum", "zoo"]
+
+
+@pytest.fixture(autouse=True)
+def identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages carry the ids of a run and a node, which Flower sets for an app."""
+    for name in ("_run_id", "_task_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+def app_of_real_sites(place: Path, **changes: Any) -> tuple[Path, dict[str, Any], Wire]:
+    """Write an app and two sites with twelve images each."""
+    settings: dict[str, Any] = {
+        "dataset": "folder", "image_size": 32, "net": "own_parts:SmallNet", "rounds": 2,
+        "join_ratio": 1.0, "clients": 2, "partition": "manifest", "knowledge": "inferred",
+        "validation": "clients", "client_time_limit": 30.0, **changes,
+    }  # fmt: skip
+    write_app(place / "app", App(Config(**settings).complete(), TREE), operation(place))
+    text = (place / "app" / "pyproject.toml").read_text()
+    of_app = tomllib.loads(text)["tool"]["flwr"]["app"]["config"]
+    package = place / "app" / "fedgrain_app"
+    generator = np.random.default_rng(3)
+
+    def site(name: str) -> Answer:
+        rows = ["path,label"]
+        for number, label in enumerate(["a1", "a2", "b1", "b2"] * 3):
+            pixels = generator.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(place / f"{name}{number}.png")
+            rows.append(f"{name}{number}.png,{label}")
+        (place / f"{name}.csv").write_text("\n".join(rows) + "\n")
+        node = {"site": name, "images": str(place / f"{name}.csv")}
+        return lambda message: answered(lambda s: at(s)(message), package, node, of_app)
+
+    return package, of_app, Wire({10 + n: site(name) for n, name in enumerate(SITES)})
+
+
+def operation(place: Path) -> Operation:
+    return Operation(SITES, place / "run")
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedbdft"])
+def test_the_server_of_real_sites_trains_a_model_without_any_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+) -> None:
+    package, settings, wire = app_of_real_sites(
+        tmp_path, algorithm=algorithm, cycles=1, min_branch_samples=2
+    )
+    own = server_side(App.read(package), operation(tmp_path))
+    assert own.prepared is None
+    assert own.description.image_shape == (32, 32, 3)
+    results = []
+    monkeypatch.setattr(
+        "fedgrain.deployment.server.train_and_test",
+        lambda *arguments: results.append(runs.train_and_test(*arguments)),
+    )
+    serve(wire, package, settings)
+    (result,) = results
+    assert result.values["tested_on"] is None and result.hf is None
+    assert result.validation_hf is not None and result.values["faults"] == 0
+    assert result.cycles == (1 if algorithm == "fedbdft" else 0)
+    image = np.zeros((1, 32, 32, 3), np.uint8)
+    kept = trained_model.load(tmp_path / "run", trust_code=True)
+    assert kept.predict(image) == result.predict(image)
+
+
+def test_a_server_without_images_cannot_validate(tmp_path: Path) -> None:
+    package, settings, wire = app_of_real_sites(tmp_path, validation="server")
+    with pytest.raises(DeploymentError, match="the server has no images; set validation to"):
+        serve(wire, package, settings)
+    assert not (tmp_path / "run" / "config.toml").exists()
