@@ -16,8 +16,9 @@ from fedgrain.deployment.app import App, write_app
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.engines import ClientTrainer
+from fedgrain.federated import TrainingSettings
 from fedgrain.federated.averaging import State
-from fedgrain.federated.fedavg import FedAvgState
+from fedgrain.federated.fedavg import FedAvg, FedAvgState
 from fedgrain.runs.checkpoint import load_progress
 from fedgrain.runs.prepare import prepare
 from flower_network import Network, nothing_left, wait_until
@@ -94,7 +95,7 @@ def test_noise_and_a_strategy_over_a_network(tmp_path: Path) -> None:
     assert told["privacy"]["releases_by_site"] == {"museum": 2, "zoo": 2}
     assert told["privacy"]["epsilon"] == PRIVACY.epsilon(2)
     assert [len((tmp_path / site).read_text().splitlines()) for site in SITES] == [2, 2]
-    state = load_progress(tmp_path / "run" / "state.safetensors").state
+    state = load_progress(tmp_path / "run" / "state.safetensors", FedAvg(TrainingSettings())).state
     assert isinstance(state, FedAvgState)
 
     prepared = prepare(CONFIG)

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgrain[flower]'")
+
 from flwr.supercore.task_identity import TaskIdentity
 from PIL import Image
 
