@@ -13,6 +13,7 @@ from fedgrain.federated.averaging import State, weighted_mean
 from fedgrain.federated.federation import Federation, Indices, LabelledPart
 from fedgrain.heads import branch_dataset
 from fedgrain.heads.chunks import run_in_chunks
+from fedgrain.knowledge.projection import project_known
 from fedgrain.scoring.metrics import mean_hf
 from fedgrain.scoring.rules import predict
 
@@ -76,7 +77,7 @@ class Validator:
             leaves = predicted(part.indices)
             if known is not None:
                 who = 0 if part.labellers is None else part.labellers
-                leaves = taxonomy.nearest(known)[who, leaves].astype(np.int64)
+                leaves = project_known(taxonomy, known).of_nodes[who, leaves].astype(np.int64)
             truth = to_full[part.labels]
             found.append((mean_hf(leaves, truth, taxonomy, full), len(truth)))
         mean = weighted_mean(found)
