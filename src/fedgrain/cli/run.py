@@ -11,6 +11,7 @@ from typing import Any
 
 from fedgrain.catalogue import algorithm
 from fedgrain.cli.arguments import add_json, add_track, add_trust, print_json
+from fedgrain.cli.one_bar import OneBar
 from fedgrain.errors import ConfigError
 from fedgrain.plugins import check_trust
 from fedgrain.runs.config import Config, read_config
@@ -159,23 +160,15 @@ def how_to_go_on(folder: Path, config: Config) -> str:
 
 def progress_bar(config: Config) -> Any:
     """Return a callback that shows rounds, validation HF and the time left on standard error."""
-    from tqdm import tqdm
-
     from fedgrain.runs.run import Callback
 
-    class Bar(Callback):
-        def __init__(self) -> None:
-            self.bar: Any = None
-            self.stage = ""
+    class Bar(OneBar, Callback):
+        stage = ""
 
         def on_round_start(self, stage: str, number: int) -> None:
             if stage != self.stage:
-                self.close()
                 entry = algorithm(stage)
-                total = getattr(config, entry.cap)
-                self.bar = tqdm(
-                    total=total, initial=number - 1, unit=entry.unit, desc=stage, file=sys.stderr
-                )
+                self.show(stage, getattr(config, entry.cap), number - 1, entry.unit)
                 self.stage = stage
 
         def on_round_end(self, line: dict[str, Any]) -> None:
@@ -188,10 +181,5 @@ def progress_bar(config: Config) -> Any:
 
         def _write(self, text: str) -> None:
             self.bar.write(one_line(text, LONGEST), file=sys.stderr)
-
-        def close(self) -> None:
-            if self.bar is not None:
-                self.bar.close()
-                self.bar = None
 
     return Bar()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.cli.arguments import add_json, add_track, add_trust, print_json
+from fedgrain.cli.one_bar import OneBar
 
 if TYPE_CHECKING:
     from fedgrain.plugins import Trust
@@ -291,23 +292,14 @@ def draw(folder: Path, results: Results, trust: Trust) -> list[Path]:
 
 def progress_bar() -> Any:
     """Return one bar for the whole study, on standard error, with the time left."""
-    from tqdm import tqdm
 
-    class Bar:
-        bar: Any = None
-
+    class Bar(OneBar):
         def start(self, what: str, total: int, done: int) -> None:
-            self.close()
-            self.bar = tqdm(total=total, initial=done, unit="run", desc=what, file=sys.stderr)
+            self.show(what, total, done, "run")
 
         def finished(self, name: str, problem: str | None) -> None:
             if problem is not None:
                 self.bar.write(f"failed: {name}: {problem}", file=sys.stderr)
             self.bar.update()
-
-        def close(self) -> None:
-            if self.bar is not None:
-                self.bar.close()
-                self.bar = None
 
     return Bar()
