@@ -27,8 +27,8 @@ from fedgrain.taxonomy import Taxonomy
 class BuiltModel:
     """A net for the whole tree, its head, and a net for each branch.
 
-    The nets are a place to compute in: whoever uses one loads its weights first. It needs no image,
-    only their shape (height, width, channels).
+    The nets are scratch space: load weights into one before you use it. Building
+    needs no images, only their shape (height, width, channels).
     """
 
     def __init__(
