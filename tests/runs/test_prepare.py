@@ -140,4 +140,4 @@ def test_the_net_follows_the_image_size(small, monkeypatch, side, net) -> None:
     data = few_glyphs()
     large = replace(data, images=np.zeros((len(data), side, side, 3), np.uint8))
     monkeypatch.setattr(own_parts, "large", lambda: large, raising=False)
-    assert prepare(small(dataset="own_parts:large", net=None)).model.net == net
+    assert prepare(small(dataset="own_parts:large", net=None)).spec.net == net
