@@ -126,7 +126,7 @@ def test_ctrl_c_says_how_to_go_on(study_file, tmp_path):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     again = f"fedgrain study {tmp_path}/s/study.toml --out {tmp_path}/s"
-    assert f"{again} --only '*alpha0-*' --only '*5*' --jobs 2\n" in errors
+    assert f"{again} --only '*alpha0-*' --only '*5*' --jobs 2 --trust-code\n" in errors
     assert "Traceback" not in errors
     while any(Path(f"/proc/{number}").exists() for number in family):
         assert time.monotonic() < deadline
