@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -207,6 +206,8 @@ class RunFolder:
                 self.state.unlink(missing_ok=True)
                 self.again.unlink()
             return
+        from fedgrain.runs.environment import environment  # needs torch, a folder does not
+
         try:
             self._write_config(config, {**environment(), "data": data}, [])
         except BaseException:
@@ -326,21 +327,3 @@ def read_checked_json(path: Path) -> dict[str, Any]:
     if not checked:
         tell_unchecked(path)
     return content
-
-
-def environment() -> dict[str, Any]:
-    """Return the versions and the machine a run was made with."""
-    from importlib.metadata import version
-
-    import torch
-
-    packages = ("fedgrain", "numpy", "torch", "pillow", "safetensors")
-    return {
-        "python": platform.python_version(),
-        "packages": {name: version(name) for name in packages},
-        "platform": platform.platform(),
-        "processor": platform.machine(),
-        "arithmetic": arithmetic.in_use(),
-        "instructions": torch.backends.cpu.get_cpu_capability(),  # they affect the last bits
-        "cores": os.cpu_count(),
-    }

@@ -1,0 +1,138 @@
+"""The clients of a run with the labels they write, and what they hold out to validate."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgrain.data import LabelledImages, split_validation
+from fedgrain.federated import Client, LabelledPart
+from fedgrain.knowledge import Knowledge, project
+from fedgrain.randomness import numpy_generator
+from fedgrain.runs.config import Config
+from fedgrain.runs.labellers import Labellers, labellers
+from fedgrain.taxonomy import Taxonomy
+
+Indices = NDArray[np.int64]
+
+
+def labelled_clients(
+    config: Config,
+    data: LabelledImages,
+    taxonomy: Taxonomy,
+    parts: list[Indices],
+    knowledge: Knowledge,
+) -> tuple[Client, ...]:
+    """Return the clients with their labels: the deepest node each knows, or what it really wrote.
+
+    Labels are real where a manifest names their clients and no generator decides who knows what.
+    """
+    nodes = data.taxonomy.nearest_in(taxonomy)[data.labels]  # [images]
+    real = config.knowledge == "inferred"
+    real |= config.knowledge.endswith(".json") and config.partition == "manifest"
+    written = None if real else project(taxonomy, knowledge).of_nodes
+    names = data.client_names if config.partition == "manifest" else knowledge.client_names
+    people = labellers(knowledge, data, taxonomy)
+
+    def labelled(number: int, images: Indices) -> LabelledPart:
+        wrote = nodes[images] if written is None else written[number, nodes[images]]
+        labels: Indices = wrote.astype(np.int64)
+        if config.lazy_labels:
+            labels = _written_lazily(config, taxonomy, labels, number)
+        return people[number].part(data, images, labels)
+
+    clients = []
+    for number, part in enumerate(parts):
+        train, own = labelled(number, part), None
+        if config.validation == "clients" and _has_validation(config, data):
+            own = labelled(number, np.flatnonzero(_validation_owners(data) == number))
+        elif config.validation == "clients":
+            train, own = _held_out(config, train, number)
+        clients.append(Client(names[number], train, people[number].known, own))
+    if real:
+        _warn_of_unknown_labels(config, taxonomy, clients, people)
+    elif config.dataset == "folder":
+        _warn_of_replaced_labels(config, nodes, clients)
+    return tuple(clients)
+
+
+def _warn_of_unknown_labels(
+    config: Config, taxonomy: Taxonomy, clients: list[Client], people: list[Labellers]
+) -> None:
+    """Warn of labels that their labeller does not know according to the knowledge file."""
+    if config.knowledge == "inferred":  # these are rare labels, fewer than min_count
+        return
+    found = []
+    for client, own in zip(clients, people, strict=True):
+        labels, who = client.train.labels, client.train.labellers
+        wrote = np.stack([np.zeros_like(labels) if who is None else who, labels])
+        pairs, counts = np.unique(wrote, axis=1, return_counts=True)
+        found += [
+            f"{own.names[labeller]} wrote {taxonomy.ids[label]!r} {count} times"
+            for (labeller, label), count in zip(pairs.T, counts, strict=True)
+            if not client.known[labeller, label]
+        ]
+    if found:
+        more = f" (and {len(found) - 3} more such labels)" if len(found) > 3 else ""
+        warnings.warn(
+            f"{config.knowledge}: {', '.join(found[:3])}{more}, but its entry does not say that it "
+            "knows that; the labels are kept: add the class to the entry, or correct the labels",
+            stacklevel=2,
+        )
+
+
+def _warn_of_replaced_labels(
+    config: Config, nodes: NDArray[np.int32], clients: list[Client]
+) -> None:
+    """Warn that a generator makes labels coarser than those the user gave."""
+    replaced = sum(
+        int((client.train.labels != nodes[client.train.indices]).sum()) for client in clients
+    )
+    if replaced:
+        warnings.warn(
+            f"{replaced} labels are made coarser, for a simulation of clients that know less "
+            f"(knowledge {config.knowledge}, alpha {config.alpha:g}); --knowledge inferred trains "
+            "on the labels as they are",
+            stacklevel=2,
+        )
+
+
+def _written_lazily(
+    config: Config, taxonomy: Taxonomy, labels: NDArray[np.int64], client: int
+) -> NDArray[np.int64]:
+    """Replace a random share of the client's leaf labels by their parents."""
+    at_leaves = np.flatnonzero(np.isin(labels, taxonomy.leaves))
+    generator = numpy_generator(config.seed, "lazy labels", client)
+    count = int(config.lazy_labels * len(at_leaves) + 0.5)
+    lazy = generator.permutation(at_leaves)[:count]
+    written = labels.copy()
+    written[lazy] = taxonomy.parents[labels[lazy]]
+    return written
+
+
+def _has_validation(config: Config, data: LabelledImages) -> bool:
+    """Whether the manifest has validation images of the clients."""
+    by_manifest = config.partition == "manifest" and data.clients is not None
+    return by_manifest and bool(data.split_counts.get("validation"))
+
+
+def _validation_owners(data: LabelledImages) -> Indices:
+    """Return the client of every validation image, and -1 for other images."""
+    assert data.clients is not None
+    validating = data.splits == data.split_names.index("validation")
+    return np.where(validating, data.clients, -1).astype(np.int64)
+
+
+def _held_out(config: Config, part: LabelledPart, client: int) -> tuple[LabelledPart, LabelledPart]:
+    """Split a client's own images; a label that occurs once stays in training."""
+    counts = np.bincount(part.labels)
+    several = np.flatnonzero(counts[part.labels] > 1)
+    if not len(several):
+        return part, part[np.zeros(len(part), np.bool_)]
+    seed = int(numpy_generator(config.seed, "client validation", client).integers(2**63 - 1))
+    _, chosen = split_validation(part.labels[several], config.validation_share, seed=seed)
+    own = np.zeros(len(part), dtype=np.bool_)
+    own[several[chosen]] = True
+    return part[~own], part[own]

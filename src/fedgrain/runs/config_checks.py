@@ -1,0 +1,105 @@
+"""Which settings of a run go together, and which have no meaning (method, section 10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedgrain import catalogue
+from fedgrain.catalogue import HEADS
+from fedgrain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fedgrain.runs.config import Config
+
+_LARGE = float(2**31)
+_RANGES: dict[str, tuple[float, float]] = {
+    "alpha": (0, 1), "laziness": (0, 1), "clients": (1, _LARGE), "join_ratio": (1e-9, 1),
+    "rounds": (1, _LARGE), "cycles": (0, _LARGE), "epochs": (1, _LARGE), "batch": (1, _LARGE),
+    "lr": (0, 1e6), "branch_lr": (0, 1e6), "server_lr": (0, 1e6), "momentum": (0, 1),
+    "server_momentum": (0, 1), "weight_decay": (0, 1e6), "proximal": (0, 1e6),
+    "concentration": (1e-6, 1e6), "patience": (1, _LARGE), "min_delta": (0, 1),
+    "validation_share": (0.001, 0.999), "min_clients": (1, _LARGE), "min_count": (1, _LARGE),
+    "max_children": (2, _LARGE), "image_size": (1, 10_000), "images_per_class": (1, _LARGE),
+    "max_unreadable": (0, 1), "margin_size": (0, 1e6),
+    "client_time_limit": (1e-3, _LARGE), "min_branch_samples": (1, _LARGE),
+    "seed": (0, float(2**63 - 1)), "sample_seed": (0, float(2**63 - 1)),
+    "only_client": (0, _LARGE), "lazy_labels": (0, 1), "average_rounds": (1, _LARGE),
+}  # fmt: skip
+
+
+def check_settings(config: Config) -> None:
+    """Refuse values out of range, and settings that contradict each other."""
+    for name, (low, high) in _RANGES.items():
+        value = getattr(config, name)
+        if value is not None and not low <= value <= high:
+            raise ConfigError(f"{name} is {value}, but must lie between {low:g} and {high:g}")
+    _check_zero_shot_and_bounds(config)
+    _check_algorithm(config)
+    if config.laziness and "projection" not in (config.supervision, config.first_stage_supervision):
+        raise ConfigError(f"laziness is {config.laziness}, but only supervision projection uses it")
+    _check_head(config)
+    if config.simulated and config.partition != "manifest":  # a manifest has its own clients
+        highest = 1 - 1 / config.clients
+        if config.alpha > highest + 1e-9:
+            raise ConfigError(
+                f"alpha is {config.alpha}, but with {config.clients} clients it must lie between 0 "
+                f"and {highest:g}: every leaf class must be known to someone"
+            )
+
+
+def _check_head(config: Config) -> None:
+    """Refuse settings that belong to another head."""
+    for entry in HEADS.values():
+        changed = any(
+            getattr(config, name) != getattr(type(config), name) for name in entry.settings
+        )
+        if changed and entry.name != config.head:
+            raise ConfigError(
+                f"{' and '.join(entry.settings)} belong to the head {entry.name}, "
+                f"not to {config.head}"
+            )
+    if config.responsibilities == "round" and (
+        config.supervision not in ("marginal", "projection")
+        or not (config.head in HEADS and HEADS[config.head].responsibilities)
+    ):
+        able = " or ".join(entry.name for entry in HEADS.values() if entry.responsibilities)
+        raise ConfigError(
+            f"responsibilities once a round are for {able} under marginal or projection, not "
+            f"for {config.head} under {config.supervision or 'paper'}"
+        )
+
+
+def _check_algorithm(config: Config) -> None:
+    """Refuse a head or a supervision that the algorithm cannot train."""
+    entry = catalogue.algorithm(config.algorithm)
+    if entry.head not in (None, config.head):
+        raise ConfigError(f"{entry.name} needs the head {entry.head}, not {config.head}")
+    if config.supervision is not None and config.supervision not in entry.supervisions:
+        raise ConfigError(
+            f"{entry.name} takes supervision {' or '.join(entry.supervisions)}, "
+            f"not {config.supervision}"
+        )
+    if config.first_stage_supervision is not None and entry.begins_with is None:
+        raise ConfigError(
+            f"first_stage_supervision is for algorithms of two stages, not for {entry.name}"
+        )
+
+
+def _check_zero_shot_and_bounds(config: Config) -> None:
+    """Refuse what has no meaning for zero-shot and for the bounds (method, section 10)."""
+    if config.zero_shot and config.alpha != 0:
+        raise ConfigError(f"zero_shot needs alpha 0, not {config.alpha}")
+    if config.zero_shot and not config.simulated:
+        raise ConfigError(
+            f"zero_shot lets every client know every seen class: knowledge {config.knowledge} "
+            "has no meaning with it"
+        )
+    if config.pooled and config.only_client is not None:
+        raise ConfigError("pooled and only_client exclude each other; choose one")
+    if config.pooled and config.supervision == "projection":
+        raise ConfigError(
+            "pooled does not keep which client wrote a label, but projection needs it; "
+            "choose supervision paper"
+        )
+    if config.pooled and config.validation == "clients":
+        raise ConfigError("pooled has no clients to validate; set validation to server")
