@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 
-SHORT = 200  # characters
+_SHORT = 200  # characters
 
 
-def one_line(text: object, most: int = SHORT) -> str:
+def one_line(text: object, most: int = _SHORT) -> str:
     r"""Return text from outside as one short, printable line.
 
     Line ends, escapes, marks that turn the direction of writing and halves of characters are

@@ -12,8 +12,8 @@ from fedgrain.cli.arguments import add_json, print_json
 if TYPE_CHECKING:
     from fedgrain.data import LabelledImages
 
-DOWNLOADABLE = ("cifar100", "tiny-imagenet")
-OPTIONS = ("size", "per_class", "seed", "manifest", "taxonomy", "max_unreadable", "allow_links")
+_DOWNLOADABLE = ("cifar100", "tiny-imagenet")
+_OPTIONS = ("size", "per_class", "seed", "manifest", "taxonomy", "max_unreadable", "allow_links")
 
 
 def add_to(commands: Any) -> None:
@@ -26,15 +26,15 @@ def add_to(commands: Any) -> None:
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     get = actions.add_parser("get", help="download a benchmark from its official address")
-    get.add_argument("dataset", choices=DOWNLOADABLE)
-    get.set_defaults(run=run_get)
+    get.add_argument("dataset", choices=_DOWNLOADABLE)
+    get.set_defaults(run=_run_get)
     listing = actions.add_parser("list", help="list the data sets found and where")
     add_json(listing)
-    listing.set_defaults(run=run_list)
-    add_show(actions)
+    listing.set_defaults(run=_run_list)
+    _add_show(actions)
 
 
-def add_show(actions: Any) -> None:
+def _add_show(actions: Any) -> None:
     """Add ``fedgrain data show``."""
     show = actions.add_parser("show", help="print counts, size and classes; draw contact sheets")
     show.add_argument(
@@ -65,17 +65,17 @@ def add_show(actions: Any) -> None:
         "--out", type=Path, metavar="DIR", help="draw a contact sheet per branch of the taxonomy"
     )
     add_json(show)
-    show.set_defaults(run=run_show)
+    show.set_defaults(run=_run_show)
 
 
-def run_get(args: argparse.Namespace) -> None:
+def _run_get(args: argparse.Namespace) -> None:
     """Download and unpack."""
     from fedgrain.data.download import get
 
     print(f"{args.dataset} is in {get(args.dataset)}")
 
 
-def run_list(args: argparse.Namespace) -> None:
+def _run_list(args: argparse.Namespace) -> None:
     """Print where each data set is found."""
     from fedgrain.data.load import layouts
     from fedgrain.data.places import data_directories, find_source
@@ -89,11 +89,11 @@ def run_list(args: argparse.Namespace) -> None:
     print(f"searched: {', then '.join(searched)}")
     print(f"{'glyphs':<15}built in")
     for name, path in found.items():
-        hint = f"not found; fedgrain data get {name}" if name in DOWNLOADABLE else "not found"
+        hint = f"not found; fedgrain data get {name}" if name in _DOWNLOADABLE else "not found"
         print(f"{name:<15}{hint if path is None else path}")
 
 
-def run_show(args: argparse.Namespace) -> None:
+def _run_show(args: argparse.Namespace) -> None:
     """Load, print and draw."""
     data = load(args)
     if args.out:
@@ -111,7 +111,7 @@ def load(args: argparse.Namespace) -> LabelledImages:
     """Load the data set the arguments ask for."""
     from fedgrain.data import load_dataset
 
-    options = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    options = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
     return load_dataset(args.dataset, root=args.root, **options)
 
 

@@ -10,7 +10,7 @@ from fedgrain.catalogue import RULES, dataset
 from fedgrain.cli.arguments import add_json, add_trust, print_json
 from fedgrain.text import one_line
 
-LONGEST_PATH = 1000  # characters of a path that is printed
+_LONGEST_PATH = 1000  # characters of a path that is printed
 
 
 def add_to(commands: Any) -> None:
@@ -36,7 +36,7 @@ def add_to(commands: Any) -> None:
     )
     add_trust(parser)
     add_json(parser)
-    parser.set_defaults(run=run_predict)
+    parser.set_defaults(run=_run_predict)
 
     parser = commands.add_parser(
         "evaluate",
@@ -58,10 +58,10 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--threshold", type=float, metavar="P", help="of the rule threshold")
     add_trust(parser)
     add_json(parser)
-    parser.set_defaults(run=run_evaluate)
+    parser.set_defaults(run=_run_evaluate)
 
 
-def run_predict(args: argparse.Namespace) -> None:
+def _run_predict(args: argparse.Namespace) -> None:
     """Print a path per image."""
     from fedgrain.runs.trained_model import load
 
@@ -89,10 +89,10 @@ def run_predict(args: argparse.Namespace) -> None:
         names = [one_line(name) for name in found.names]
         levels = zip(names[1:], found.probabilities[1:], strict=True)
         steps = " > ".join(f"{name} {probability:.2f}" for name, probability in levels)
-        print(f"{one_line(path, LONGEST_PATH)}: {steps or names[0]}")
+        print(f"{one_line(path, _LONGEST_PATH)}: {steps or names[0]}")
 
 
-def run_evaluate(args: argparse.Namespace) -> None:
+def _run_evaluate(args: argparse.Namespace) -> None:
     """Print the scores."""
     from dataclasses import replace
 

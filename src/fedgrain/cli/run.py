@@ -72,7 +72,7 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def config_of(args: argparse.Namespace) -> Config:
+def _config_of(args: argparse.Namespace) -> Config:
     """Return the config file's settings with the options on top.
 
     Code given on the command line is trusted; code named in the file needs ``--trust-code``.
@@ -90,7 +90,7 @@ def config_of(args: argparse.Namespace) -> Config:
     return config
 
 
-def default_folder(config: Config) -> Path:
+def _default_folder(config: Config) -> Path:
     """Return a folder named after the settings that distinguish runs."""
     parts = (config.dataset, config.algorithm, config.head, config.supervision or "paper")
     name = "-".join(part.replace(":", "-").replace("/", "-") for part in parts)
@@ -99,8 +99,8 @@ def default_folder(config: Config) -> Path:
 
 def run(args: argparse.Namespace) -> None:
     """Run or resume, and print the result."""
-    config = config_of(args).complete()
-    folder = args.out or default_folder(config)
+    config = _config_of(args).complete()
+    folder = args.out or _default_folder(config)
     from fedgrain.engines.allocator import keep_freed_memory
     from fedgrain.runs.run import run as run_experiment
     from fedgrain.runs.run_folder import RunFolder

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedgrain.studies.collect import Results
     from fedgrain.studies.study import Study
 
-MOST_SEEDS = 10_000  # in one range
+_MOST_SEEDS = 10_000  # in one range
 
 
 def add_to(commands: Any) -> None:
@@ -98,9 +98,9 @@ def _ints(text: str) -> tuple[int, ...]:
         first, _, last = word.partition("-")
         try:
             wanted = range(int(first), int(last or first) + 1)
-            if len(wanted) > MOST_SEEDS:
+            if len(wanted) > _MOST_SEEDS:
                 raise argparse.ArgumentTypeError(
-                    f"{word} are {len(wanted)} numbers; at most {MOST_SEEDS} can be given"
+                    f"{word} are {len(wanted)} numbers; at most {_MOST_SEEDS} can be given"
                 )
             numbers += wanted
         except ValueError:

@@ -13,7 +13,7 @@ from fedgrain.cli.arguments import add_json, print_json
 if TYPE_CHECKING:
     from fedgrain.taxonomy import SettledGraph, Taxonomy
 
-SHOWN = 10  # classes listed; --json lists all
+_SHOWN = 10  # classes listed; --json lists all
 
 
 def add_to(commands: Any) -> None:
@@ -118,8 +118,8 @@ def load_full(args: argparse.Namespace) -> tuple[Taxonomy, SettledGraph | None]:
 def _settling_note(settled: SettledGraph) -> str:
     """Return a sentence on the edges that --dag dropped."""
     lost = settled.became_leaves
-    more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
-    named = f": {', '.join(lost[:SHOWN])}{more}" if lost else ""
+    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    named = f": {', '.join(lost[:_SHOWN])}{more}" if lost else ""
     return (
         f"--dag: {len(settled.dropped_edges)} edges to further parents were dropped; "
         f"{len(lost)} classes whose children all went to other parents stay as leaves{named}"
@@ -247,11 +247,11 @@ def _how_exact(searched: list[dict[str, Any]]) -> list[str]:
         f"{len(searched)} inner classes had too many subsets of children to try them all; "
         "their merges come from a search:"
     ]
-    for found in sorted(searched, key=lambda found: found["score"] - found["at_most"])[:SHOWN]:
+    for found in sorted(searched, key=lambda found: found["score"] - found["at_most"])[:_SHOWN]:
         lines.append(
             f"  {found['node']}: {found['subsets']:.3g} subsets, score {found['score']:.4f}, "
             f"the optimum is at most {found['at_most']:.4f}"
         )
-    if len(searched) > SHOWN:
-        lines.append(f"  and {len(searched) - SHOWN} more (--json names all)")
+    if len(searched) > _SHOWN:
+        lines.append(f"  and {len(searched) - _SHOWN} more (--json names all)")
     return lines

@@ -24,13 +24,13 @@ from typing import IO, Any, cast
 from fedgrain.errors import DataError
 from fedgrain.files import sync_folder
 
-MAX_MEMBERS = 5_000_000
-MAX_RATIO = 100  # images hardly compress; zeros compress a thousandfold and more
-DAMAGE = (
+_MAX_MEMBERS = 5_000_000
+_MAX_RATIO = 100  # images hardly compress; zeros compress a thousandfold and more
+_DAMAGE = (
     tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError,
     RuntimeError,  # zipfile raises it for a password, or an unknown compression
 )  # fmt: skip
-FREE_BYTES = 16 * 2**20  # any archive may unpack to this size
+_FREE_BYTES = 16 * 2**20  # any archive may unpack to this size
 
 
 class _Counted:
@@ -50,7 +50,7 @@ class _Counted:
 def bomb(name: str) -> DataError:
     """Return the error for an archive that grows too large."""
     return DataError(
-        f"{name}: unpacks to more than {MAX_RATIO} times its size (a decompression bomb?); "
+        f"{name}: unpacks to more than {_MAX_RATIO} times its size (a decompression bomb?); "
         "get the archive from its official source"
     )
 
@@ -61,10 +61,10 @@ def unpack(archive: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as aside:
         folder = Path(aside) / "content"
         folder.mkdir()
-        limit = archive.stat().st_size * MAX_RATIO + FREE_BYTES
+        limit = archive.stat().st_size * _MAX_RATIO + _FREE_BYTES
         try:
             (_unpack_zip if archive.suffix == ".zip" else _unpack_tar)(archive, folder, limit)
-        except DAMAGE as error:
+        except _DAMAGE as error:
             raise damaged(archive, error) from None
         except OSError as error:
             if error.errno is None:  # gzip and bz2 raise it for a damaged stream
@@ -93,8 +93,8 @@ def _unpack_tar(archive: Path, folder: Path, limit: int) -> None:
         raise DataError("this Python cannot unpack archives safely; use Python 3.11.4 or newer")
     with _tar_stream(archive, limit) as tar:
         for count, member in enumerate(tar):
-            if count >= MAX_MEMBERS:
-                raise DataError(f"{archive}: more than {MAX_MEMBERS} files; refused")
+            if count >= _MAX_MEMBERS:
+                raise DataError(f"{archive}: more than {_MAX_MEMBERS} files; refused")
             plain = (member.isfile() and not member.issparse()) or member.isdir()
             if not plain or escapes(member.name):  # holes are bytes that were never counted
                 raise refused(archive, member.name)
@@ -119,8 +119,8 @@ def _tar_stream(archive: Path, limit: int) -> Iterator[tarfile.TarFile]:
 def _unpack_zip(archive: Path, folder: Path, limit: int) -> None:
     with zipfile.ZipFile(archive) as zipped:
         members = zipped.infolist()
-        if len(members) > MAX_MEMBERS:
-            raise DataError(f"{archive}: more than {MAX_MEMBERS} files; refused")
+        if len(members) > _MAX_MEMBERS:
+            raise DataError(f"{archive}: more than {_MAX_MEMBERS} files; refused")
         if sum(member.file_size for member in members) > limit:
             raise bomb(str(archive))
         for member in members:  # zipfile never yields more than the file_size just counted

@@ -8,7 +8,7 @@ from fedgrain.data.cache import Stored
 from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.taxonomy.classes import class_list, dataset_taxonomy
 
-SPLIT_NAMES = ("train", "test")
+_SPLIT_NAMES = ("train", "test")
 
 
 def benchmark_images(dataset: str, stored: Stored, normalisation: Normalisation) -> LabelledImages:
@@ -21,7 +21,7 @@ def benchmark_images(dataset: str, stored: Stored, normalisation: Normalisation)
         labels=leaves[stored.labels],
         taxonomy=taxonomy,
         splits=stored.splits,
-        split_names=SPLIT_NAMES,
+        split_names=_SPLIT_NAMES,
         normalisation=normalisation,
         unreadable=stored.unreadable,
     )

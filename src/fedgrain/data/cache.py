@@ -33,7 +33,7 @@ from fedgrain.errors import DataError, FedgrainError
 from fedgrain.files import allocate, open_own
 
 FORMAT = 1  # raise it when the stored content, or the decoding of images, changes
-ARRAYS = ("images.npy", "labels.npy", "splits.npy")
+_ARRAYS = ("images.npy", "labels.npy", "splits.npy")
 BLOCK = 2**26  # bytes hashed at a time, on every core
 _LOG = logging.getLogger("fedgrain")
 
@@ -81,7 +81,7 @@ def _load(entry: Path, *, tell: bool = False) -> Stored | None:
     try:
         about, checked = read_checked(entry / "about.json", "", DataError)
         written = about.pop("arrays", None)
-        if not checked or written != {name: _file_digest(entry / name) for name in ARRAYS}:
+        if not checked or written != {name: _file_digest(entry / name) for name in _ARRAYS}:
             raise DataError("does not match its checksums, or has none")
         images = np.load(entry / "images.npy", mmap_mode="r")
         return Stored(images, np.load(entry / "labels.npy"), np.load(entry / "splits.npy"), about)
@@ -109,7 +109,7 @@ def _build(entry: Path, build: Callable[[Path], dict[str, Any]]) -> None:
         folder.mkdir()
         with _room(folder):
             about = build(folder)
-            arrays = {name: _file_digest(folder / name) for name in ARRAYS}
+            arrays = {name: _file_digest(folder / name) for name in _ARRAYS}
             write_checked(folder / "about.json", {**about, "arrays": arrays}, indent=None)
             for path in folder.iterdir():
                 with path.open("rb") as file:

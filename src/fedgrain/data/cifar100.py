@@ -18,18 +18,18 @@ from fedgrain.data.places import Layout, require_source
 from fedgrain.errors import DataError
 from fedgrain.taxonomy.classes import class_list
 
-MEMBERS = {  # official md5 sums of the files, independent of the archive
+_MEMBERS = {  # official md5 sums of the files, independent of the archive
     "train": "16019d7e3df5f24257cddd939b257f8d",
     "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
     "meta": "7973b15100ade9c7d40fb424638fde48",
 }
 NORMALISATION = Normalisation((0.5071, 0.4866, 0.4409), (0.2673, 0.2564, 0.2762))
-COUNTS = {"train": 50_000, "test": 10_000}
+_COUNTS = {"train": 50_000, "test": 10_000}
 LAYOUT = Layout(
     dataset="cifar100",
     folders=("cifar-100-python",),
     archives=("cifar-100-python",),
-    recognises=lambda folder: all((folder / name).is_file() for name in MEMBERS),
+    recognises=lambda folder: all((folder / name).is_file() for name in _MEMBERS),
     official="cifar-100-python.tar.gz",
 )
 
@@ -40,7 +40,7 @@ def load_cifar100(root: str | Path | None = None, *, check: bool = True) -> Labe
     ``check=False`` skips the md5 sums (for a derived copy); the files are still read safely.
     """
     source = require_source(LAYOUT, root)
-    files = [source / name for name in MEMBERS] if source.is_dir() else [source]
+    files = [source / name for name in _MEMBERS] if source.is_dir() else [source]
     key = {"dataset": "cifar100", "source": identity(*files), "check": check}
     stored = load_or_build(key, lambda folder: _build(folder, source, check))
     return benchmark_images("cifar100", stored, NORMALISATION)
@@ -49,15 +49,15 @@ def load_cifar100(root: str | Path | None = None, *, check: bool = True) -> Labe
 def _build(target: Path, source: Path, check: bool) -> dict[str, Any]:
     folder = folder_of(source, LAYOUT)
     if check:
-        for name, md5 in MEMBERS.items():
+        for name, md5 in _MEMBERS.items():
             _check_md5(folder / name, md5)
     _check_class_order(folder / "meta")
-    parts = [_read_split(folder / name, count) for name, count in COUNTS.items()]
+    parts = [_read_split(folder / name, count) for name, count in _COUNTS.items()]
     pixels = np.concatenate([part[0] for part in parts])  # [images, channels * height * width]
     images = np.ascontiguousarray(pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
     np.save(target / "images.npy", images)
     np.save(target / "labels.npy", np.concatenate([part[1] for part in parts]))
-    np.save(target / "splits.npy", np.repeat(np.array([0, 1], np.int8), list(COUNTS.values())))
+    np.save(target / "splits.npy", np.repeat(np.array([0, 1], np.int8), list(_COUNTS.values())))
     return {"source": str(source)}
 
 

@@ -15,7 +15,7 @@ from fedgrain.randomness import numpy_generator
 from fedgrain.text import shortened
 
 NAME_WIDTH, GAP, HEADING = 150, 4, 26
-INK, PAPER, QUIET = (20, 20, 20), (255, 255, 255), (120, 120, 120)
+_INK, _PAPER, QUIET = (20, 20, 20), (255, 255, 255), (120, 120, 120)
 
 
 def write_contact_sheets(
@@ -44,15 +44,15 @@ def contact_sheet(
     children = tree.children(branch)
     cell = max(48, min(96, max(data.size) * 2 if max(data.size) < 48 else max(data.size)))
     height = HEADING + len(children) * (cell + GAP) + GAP
-    sheet = Image.new("RGB", (NAME_WIDTH + columns * (cell + GAP) + GAP, height), PAPER)
+    sheet = Image.new("RGB", (NAME_WIDTH + columns * (cell + GAP) + GAP, height), _PAPER)
     pen = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(13)
     title = " / ".join(tree.names[node] for node in tree.path(branch))
-    pen.text((GAP, 5), shortened(title, 110), fill=INK, font=font)
+    pen.text((GAP, 5), shortened(title, 110), fill=_INK, font=font)
     for row, child in enumerate(children):
         top = HEADING + row * (cell + GAP)
         below = np.flatnonzero(tree.is_ancestor(child, data.labels))
-        pen.text((GAP, top + cell // 2 - 15), shortened(tree.names[child], 21), INK, font)
+        pen.text((GAP, top + cell // 2 - 15), shortened(tree.names[child], 21), _INK, font)
         pen.text((GAP, top + cell // 2 + 2), f"{len(below)} images", QUIET, font)
         chosen = numpy_generator(seed, "contact sheet", int(child)).permutation(below)[:columns]
         for column, number in enumerate(chosen):

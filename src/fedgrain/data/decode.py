@@ -27,9 +27,9 @@ from fedgrain.errors import DataError
 
 MAX_UNREADABLE = 0.01  # default share of files that may be unreadable and are skipped
 BLOCK = 128  # images per task
-FEW = 1000  # below this, starting processes takes longer than decoding
+_FEW = 1000  # below this, starting processes takes longer than decoding
 # The formats that are opened, whatever a file is called: others (EPS) may start programs.
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
     """Decode an image to RGB [size, size, 3]: upright by EXIF, shorter side resized, centre crop.
 
     Greyscale, palette and CMYK become RGB, 16-bit grey keeps its upper 8 bits, and transparent
-    pixels become white. Only plain files of the :data:`FORMATS` are read.
+    pixels become white. Only plain files of the :data:`_FORMATS` are read.
     """
     with (
         _bombs_are_errors(),
         _opened(path) as file,
         _formats_named(),
-        Image.open(file, formats=FORMATS) as image,
+        Image.open(file, formats=_FORMATS) as image,
     ):
         upright = _as_rgb(ImageOps.exif_transpose(image))
         if upright.size != (size, size):
@@ -110,7 +110,7 @@ def _formats_named() -> Iterator[None]:
     try:
         yield
     except UnidentifiedImageError:
-        raise DataError(f"not an image of the formats {', '.join(FORMATS)}") from None
+        raise DataError(f"not an image of the formats {', '.join(_FORMATS)}") from None
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:
@@ -162,7 +162,7 @@ def decode_files(paths: Sequence[str], target: Path, decoding: Decoding) -> dict
 def _mapper(count: int, workers: int | None) -> Iterator[Any]:
     """Yield a ``map``: over processes, or in this process when there is little to do."""
     try:
-        with process_map(1 if count < FEW else workers) as mapper:
+        with process_map(1 if count < _FEW else workers) as mapper:
             yield mapper
     except BrokenProcessPool:
         raise DataError(

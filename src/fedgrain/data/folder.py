@@ -18,9 +18,9 @@ from fedgrain.errors import DataError
 from fedgrain.taxonomy.formats import read_csv
 from fedgrain.taxonomy.tree import Taxonomy
 
-MANIFEST, TREE = "images.csv", "taxonomy.csv"
+_MANIFEST, TREE = "images.csv", "taxonomy.csv"
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
-SPLIT_FOLDERS = {**{name: name for name in SPLITS}, "val": "validation"}
+_SPLIT_FOLDERS = {**{name: name for name in SPLITS}, "val": "validation"}
 
 
 def load_folder(
@@ -52,11 +52,11 @@ def load_folder(
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
     tree = taxonomy if isinstance(taxonomy, Taxonomy) else _read_tree(folder, taxonomy)
-    listed = Path(manifest) if manifest is not None else folder / MANIFEST
+    listed = Path(manifest) if manifest is not None else folder / _MANIFEST
     if listed.is_dir():
         raise DataError(f"{listed}: a folder, but the list of images should be here; rename it")
     by_manifest = manifest is not None or listed.is_file()
-    rows = read_manifest(listed, tree) if by_manifest else read_class_folders(folder, tree)
+    rows = read_manifest(listed, tree) if by_manifest else _read_class_folders(folder, tree)
     inside = None if allow_links else listed.parent if by_manifest else folder
     key = {"dataset": "folder", "source": _identity(rows, inside)}
     numbers = np.arange(len(rows.paths), dtype=np.int32)
@@ -81,16 +81,16 @@ def load_folder(
     )
 
 
-def read_class_folders(folder: Path, taxonomy: Taxonomy) -> Rows:
+def _read_class_folders(folder: Path, taxonomy: Taxonomy) -> Rows:
     """List the images of class folders; a folder's name is the id or unique name of a node."""
     labels = Labels(taxonomy)
     tops = _folders_in(folder)
-    by_split = bool(tops) and all(top.name in SPLIT_FOLDERS for top in tops)
+    by_split = bool(tops) and all(top.name in _SPLIT_FOLDERS for top in tops)
     paths: list[Path] = []
     nodes: list[int] = []
     splits: list[str] = []
     for parent in tops if by_split else [folder]:
-        split = SPLIT_FOLDERS[parent.name] if by_split else "train"
+        split = _SPLIT_FOLDERS[parent.name] if by_split else "train"
         for class_folder in _folders_in(parent):
             node = labels.find(class_folder.name, str(class_folder))
             found = sorted(
@@ -101,7 +101,7 @@ def read_class_folders(folder: Path, taxonomy: Taxonomy) -> Rows:
             splits += [split] * len(found)
     if not paths:
         raise DataError(
-            f"{folder}: found neither {MANIFEST} nor class folders with images; see docs/data.md"
+            f"{folder}: found neither {_MANIFEST} nor class folders with images; see docs/data.md"
         )
     where = tuple(str(path.parent) for path in paths)
     return Rows(tuple(paths), where, np.array(nodes, np.int32), tuple(splits))

@@ -35,11 +35,11 @@ from fedgrain.randomness import numpy_generator
 from fedgrain.taxonomy.tree import Taxonomy
 from fedgrain.taxonomy.wordnet import full_taxonomy
 
-Integers = NDArray[np.int32]
+_Integers = NDArray[np.int32]
 Mask = NDArray[np.bool_]
-Figure = Callable[[Integers, Integers], Mask]  # from coordinates in the figure's own frame
+Figure = Callable[[_Integers, _Integers], Mask]  # from coordinates in the figure's own frame
 
-SIZE = 32
+_SIZE = 32
 NORMALISATION = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 CLASSES = (
     "n01562265",  # robin
@@ -76,16 +76,16 @@ CLASSES = (
     "n07695742",  # pretzel
 )
 
-BRIGHTNESS = np.array([90, 140], np.int32)
-HUES = np.array(  # added to the brightness of the background
+_BRIGHTNESS = np.array([90, 140], np.int32)
+_HUES = np.array(  # added to the brightness of the background
     [[-20, 20, -20], [-20, -15, 25], [28, -15, -18], [20, 12, -30], [-24, 12, 20]], np.int32
 )
 COLOURS = np.array(
     [[215, 60, 50], [60, 95, 225], [235, 205, 60], [70, 190, 80], [205, 80, 205]], np.int32
 )
-WHITE = np.array([225, 225, 225], np.int32)
+_WHITE = np.array([225, 225, 225], np.int32)
 ABSENT = -1
-LIGHT, TINT, NOISE = 45, 45, 50  # how far brightness, colours and pixels stray
+_LIGHT, _TINT, _NOISE = 45, 45, 50  # how far brightness, colours and pixels stray
 
 
 @cache
@@ -111,7 +111,7 @@ def load_glyphs(*, train: int = 5_000, test: int = 1_000, seed: int = 0) -> Labe
         for split, count in enumerate((train, test))
     ]
     labels = np.concatenate([leaves[numbers % len(leaves)] for numbers in order])
-    images = np.empty((train + test, SIZE, SIZE, 3), np.uint8)
+    images = np.empty((train + test, _SIZE, _SIZE, 3), np.uint8)
     attributes = node_attributes(taxonomy)
     for start in range(0, len(images), 250):
         block = slice(start, start + 250)
@@ -128,7 +128,7 @@ def load_glyphs(*, train: int = 5_000, test: int = 1_000, seed: int = 0) -> Labe
     )
 
 
-def node_attributes(taxonomy: Taxonomy) -> Integers:
+def node_attributes(taxonomy: Taxonomy) -> _Integers:
     """Return the attribute values [nodes, depths] of every node: its own and all its ancestors'.
 
     The nodes of one depth take the values of that depth's attribute in turn, so siblings always
@@ -143,31 +143,31 @@ def node_attributes(taxonomy: Taxonomy) -> Integers:
     return attributes
 
 
-def draw(attributes: Integers, seed: int, first: int) -> NDArray[np.uint8]:
+def draw(attributes: _Integers, seed: int, first: int) -> NDArray[np.uint8]:
     """Draw images [images, 32, 32, 3] for rows of attributes; ``first`` numbers the stream."""
     count = len(attributes)
     brightness, hue, shape, colour, texture, mark = attributes.T
     vary = Variation(seed, first, count)
     u, v = _figure_coordinates(vary)
-    figure = _drawn(shape, SHAPES, u, v)
+    figure = _drawn(shape, _SHAPES, u, v)
     layer = figure.astype(np.uint8)  # 0 background, 1 paint, 2 shade, 3 glow, 4 bar
     phase = vary.between(0, 359)[:, None, None]
-    layer[figure & _drawn(texture, TEXTURES, u + phase, v + phase)] = 2
-    layer[figure & _drawn(mark, MARKS, u, v)] = 3
+    layer[figure & _drawn(texture, _TEXTURES, u + phase, v + phase)] = 2
+    layer[figure & _drawn(mark, _MARKS, u, v)] = 3
     layer[_bar_mask(vary)] = 4
     inks = _inks(brightness, hue, colour, vary)  # [images, layers, 3]
     cover = np.stack([_fine_to_coarse(layer == ink) for ink in range(5)], axis=-1)
     canvas = np.matmul(cover, inks) // 4  # [images, 32 * 32, 3]
-    canvas = canvas.reshape(count, SIZE, SIZE, 3) + vary.noise(count, NOISE)
+    canvas = canvas.reshape(count, _SIZE, _SIZE, 3) + vary.noise(count, _NOISE)
     return np.asarray(np.clip(canvas, 0, 255), np.uint8)
 
 
-def _inks(brightness: Integers, hue: Integers, colour: Integers, vary: Variation) -> Integers:
+def _inks(brightness: _Integers, hue: _Integers, colour: _Integers, vary: Variation) -> _Integers:
     """Colours of background, paint, shade, glow and bar [images, 5, 3]."""
-    light = BRIGHTNESS[brightness] + vary.between(-LIGHT, LIGHT)
-    background = light[:, None] + HUES[hue] + vary.between(-TINT, TINT, 3)
-    paint = np.where((colour == ABSENT)[:, None], WHITE, COLOURS[colour]) + vary.between(
-        -TINT, TINT, 3
+    light = _BRIGHTNESS[brightness] + vary.between(-_LIGHT, _LIGHT)
+    background = light[:, None] + _HUES[hue] + vary.between(-_TINT, _TINT, 3)
+    paint = np.where((colour == ABSENT)[:, None], _WHITE, COLOURS[colour]) + vary.between(
+        -_TINT, _TINT, 3
     )
     contrast = vary.between(110, 256)[:, None]  # of 256: how much the figure stands out
     paint = background + (paint - background) * contrast // 256
@@ -176,7 +176,7 @@ def _inks(brightness: Integers, hue: Integers, colour: Integers, vary: Variation
     return np.stack([background, paint, shade, glow, vary.between(40, 215, 3)], axis=1)
 
 
-def _fine_to_coarse(mask: Mask) -> Integers:
+def _fine_to_coarse(mask: Mask) -> _Integers:
     """How many of the four fine points of each pixel are covered [images, 32 * 32]."""
     points = mask.view(np.uint8)
     rows = points[:, ::2] + points[:, 1::2]
@@ -190,7 +190,7 @@ class Variation:
     def __init__(self, seed: int, first: int, count: int) -> None:
         self._seed, self._first, self._count, self._purpose = seed, first, count, 0
 
-    def between(self, low: int, high: int, width: int = 0) -> Integers:
+    def between(self, low: int, high: int, width: int = 0) -> _Integers:
         """Draw integers in [low, high]: one per image, or ``width`` per image."""
         self._purpose += 1
         raw = _raw(
@@ -199,10 +199,10 @@ class Variation:
         drawn = low + ((raw >> np.uint64(32)) % np.uint64(high - low + 1)).astype(np.int32)
         return drawn.reshape(self._count, width) if width else drawn
 
-    def noise(self, count: int, spread: int) -> Integers:
+    def noise(self, count: int, spread: int) -> _Integers:
         """Draw noise per pixel: the sum of two uniform bytes, scaled to [-spread, spread]."""
-        raw = _raw(self._seed, "glyph noise", self._first, count * SIZE * SIZE * 3 // 4)
-        pairs = raw.astype("<u8").view(np.uint8).reshape(count, SIZE, SIZE, 3, 2)
+        raw = _raw(self._seed, "glyph noise", self._first, count * _SIZE * _SIZE * 3 // 4)
+        pairs = raw.astype("<u8").view(np.uint8).reshape(count, _SIZE, _SIZE, 3, 2)
         return np.asarray((pairs.sum(axis=-1, dtype=np.int32) - 255) * spread // 255, np.int32)
 
 
@@ -212,13 +212,13 @@ def _raw(seed: int, purpose: str, number: int, count: int, *more: int) -> NDArra
     return raw
 
 
-def _grid() -> tuple[Integers, Integers]:
+def _grid() -> tuple[_Integers, _Integers]:
     """Coordinates x and y of a grid twice as fine as the image, -63 to 63; a pixel is 4 wide."""
-    line = 2 * np.arange(2 * SIZE, dtype=np.int32) - (2 * SIZE - 1)
+    line = 2 * np.arange(2 * _SIZE, dtype=np.int32) - (2 * _SIZE - 1)
     return line[None, None, :], line[None, :, None]
 
 
-def _figure_coordinates(vary: Variation) -> tuple[Integers, Integers]:
+def _figure_coordinates(vary: Variation) -> tuple[_Integers, _Integers]:
     """Coordinates in the figure's own frame [images, 64, 64], its radius 1024."""
     x, y = _grid()
     x = x - vary.between(-16, 16)[:, None, None]
@@ -232,15 +232,15 @@ def _figure_coordinates(vary: Variation) -> tuple[Integers, Integers]:
     return (c * x + s * y) // radius, (c * y - s * x) // radius
 
 
-def _disc(u: Integers, v: Integers, radius: int) -> Mask:
+def _disc(u: _Integers, v: _Integers, radius: int) -> Mask:
     return np.asarray(u * u + v * v < radius**2)
 
 
-def _box(u: Integers, v: Integers, across: int, down: int) -> Mask:
+def _box(u: _Integers, v: _Integers, across: int, down: int) -> Mask:
     return np.asarray((np.abs(u) < across) & (np.abs(v) < down))
 
 
-SHAPES: tuple[Figure, ...] = (
+_SHAPES: tuple[Figure, ...] = (
     lambda u, v: _disc(u, v, 1024),
     lambda u, v: _box(u, v, 900, 900),
     lambda u, v: (12 * np.abs(u) < 7 * (v + 1050)) & (v < 850),  # triangle
@@ -248,21 +248,21 @@ SHAPES: tuple[Figure, ...] = (
     lambda u, v: _box(u, v, 1050, 400) | _box(u, v, 400, 1050),  # cross
     lambda u, v: _disc(u, v - 500, 1100) & (np.abs(u) < 1050) & (v < 500),  # dome
 )
-TEXTURES: tuple[Figure, ...] = (
+_TEXTURES: tuple[Figure, ...] = (
     lambda u, v: v % 500 < 210,  # lying stripes
     lambda u, v: u % 500 < 210,  # standing stripes
     lambda u, v: (u + v) % 700 < 300,  # slanting stripes
     lambda u, v: (u % 640 < 320) ^ (v % 640 < 320),  # checks
 )
-MARKS: tuple[Figure, ...] = (
+_MARKS: tuple[Figure, ...] = (
     lambda u, v: _disc(u, v, 400),
     lambda u, v: _box(u, v, 620, 190),
     lambda u, v: _box(u, v, 190, 620),
 )
-VALUES = (len(BRIGHTNESS), len(HUES), len(SHAPES), len(COLOURS), len(TEXTURES), len(MARKS))
+VALUES = (len(_BRIGHTNESS), len(_HUES), len(_SHAPES), len(COLOURS), len(_TEXTURES), len(_MARKS))
 
 
-def _drawn(value: Integers, options: tuple[Figure, ...], u: Integers, v: Integers) -> Mask:
+def _drawn(value: _Integers, options: tuple[Figure, ...], u: _Integers, v: _Integers) -> Mask:
     """Draw each image's own option; nothing where the attribute is absent."""
     mask = np.zeros(u.shape, np.bool_)
     for number, option in enumerate(options):

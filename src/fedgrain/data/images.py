@@ -30,7 +30,7 @@ class Normalisation:
         return np.asarray(images.astype(np.float32) * scale - shift, np.float32)
 
 
-LOOKED_AT = 64  # images that a fingerprint covers: a data set may be larger than memory
+_LOOKED_AT = 64  # images that a fingerprint covers: a data set may be larger than memory
 UNKNOWN_STATISTICS = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))  # method, section 10
 
 
@@ -117,7 +117,7 @@ class LabelledImages:
             found.update(b"" if numbers is None else np.ascontiguousarray(numbers).tobytes())
         if self.annotators is not None:
             found.update(repr(self.annotator_names).encode())
-        for number in np.linspace(0, len(self) - 1, min(len(self), LOOKED_AT), dtype=np.int64):
+        for number in np.linspace(0, len(self) - 1, min(len(self), _LOOKED_AT), dtype=np.int64):
             found.update(np.ascontiguousarray(self.images[number]).tobytes())
         return found.hexdigest()
 

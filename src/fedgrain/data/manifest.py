@@ -20,8 +20,8 @@ from fedgrain.files import read_text
 from fedgrain.parsing import csv_rows
 from fedgrain.taxonomy.tree import Taxonomy
 
-REQUIRED = ("path", "label")
-COLUMNS = (*REQUIRED, "client", "annotator", "split")
+_REQUIRED = ("path", "label")
+COLUMNS = (*_REQUIRED, "client", "annotator", "split")
 SPLITS = ("train", "validation", "test")
 
 
@@ -77,7 +77,7 @@ def read_manifest(path: str | Path, taxonomy: Taxonomy) -> Rows:
     present: Sequence[str] = ()
     for where, row in _rows(path):
         present = tuple(row)
-        for name in REQUIRED:
+        for name in _REQUIRED:
             if not row[name]:
                 raise DataError(f"{where}: the {name} is empty; every row needs a path and a label")
         if row["label"] not in node_of:
@@ -115,7 +115,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _check_header(path: Path, header: Sequence[str]) -> None:
-    missing = [name for name in REQUIRED if name not in header]
+    missing = [name for name in _REQUIRED if name not in header]
     unknown = [name for name in header if name not in COLUMNS]
     if missing or unknown or len(set(header)) < len(header):
         raise DataError(

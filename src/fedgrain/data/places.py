@@ -11,7 +11,7 @@ from platformdirs import user_cache_dir
 
 from fedgrain.errors import DataError
 
-ARCHIVE_ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".tar", ".zip")
+_ARCHIVE_ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".tar", ".zip")
 
 
 @dataclass(frozen=True)
@@ -70,4 +70,4 @@ def require_source(layout: Layout, root: str | Path | None = None) -> Path:
 
 
 def _is_archive(path: Path) -> bool:
-    return path.name.endswith(ARCHIVE_ENDINGS)
+    return path.name.endswith(_ARCHIVE_ENDINGS)

@@ -15,13 +15,13 @@ from fedgrain.errors import DataError
 from fedgrain.files import read_text
 from fedgrain.taxonomy.classes import class_list
 
-ANNOTATIONS = "val/val_annotations.txt"
+_ANNOTATIONS = "val/val_annotations.txt"
 NORMALISATION = Normalisation((0.4802, 0.4481, 0.3975), (0.2770, 0.2691, 0.2821))
 LAYOUT = Layout(
     dataset="tiny-imagenet",
     folders=("tiny-imagenet-200",),
     archives=("tiny-imagenet-200",),
-    recognises=lambda folder: (folder / ANNOTATIONS).is_file() and (folder / "train").is_dir(),
+    recognises=lambda folder: (folder / _ANNOTATIONS).is_file() and (folder / "train").is_dir(),
     official="tiny-imagenet-200.zip",
 )
 
@@ -51,7 +51,7 @@ def load_tiny_imagenet(
 
 def _identity(source: Path) -> str:
     folders = [source / "train" / wnid / "images" for wnid in class_list("tiny-imagenet").wnids]
-    return source_identity(source, folders, source / ANNOTATIONS, source / "val" / "images")
+    return source_identity(source, folders, source / _ANNOTATIONS, source / "val" / "images")
 
 
 def list_tiny_imagenet(folder: Path) -> Listing:
@@ -67,11 +67,11 @@ def list_tiny_imagenet(folder: Path) -> Listing:
         paths += files
         labels += [number] * len(files)
     training = len(paths)
-    for line, text in enumerate(read_text(folder / ANNOTATIONS).splitlines(), start=1):
+    for line, text in enumerate(read_text(folder / _ANNOTATIONS).splitlines(), start=1):
         name, wnid = (*text.split("\t"), "", "")[:2]
         if wnid not in number_of or Path(name).name != name:
             raise DataError(
-                f"{folder / ANNOTATIONS}, line {line}: {text!r} is not a file name and one of the "
+                f"{folder / _ANNOTATIONS}, line {line}: {text!r} is not a file name and one of the "
                 "200 classes; get the archive again"
             )
         paths.append(str(folder / "val" / "images" / name))

@@ -19,7 +19,7 @@ PACKAGE = "fedgrain_app"
 AGAIN = "make the app again with fedgrain flower init"
 IMAGE_SIZE = 64  # of users' folders, unless the config sets it
 
-PYPROJECT = """\
+_PYPROJECT = """\
 [build-system]
 requires = ["hatchling"]
 build-backend = "hatchling.build"
@@ -129,7 +129,7 @@ def write_app(folder: Path, app: App, operation: Operation) -> None:
     if app.taxonomy is not None:
         write_json(app.taxonomy, package / "taxonomy.json")
     private = operation.privacy
-    text = PYPROJECT.format(
+    text = _PYPROJECT.format(
         package=PACKAGE,
         sites=json.dumps(json.dumps(list(operation.sites), ensure_ascii=False)),
         run_folder=json.dumps(str(operation.run_folder.absolute()), ensure_ascii=False),

@@ -34,8 +34,8 @@ from flwr.superlink.grid.http_grid import HttpGrid
 from fedgrain.federated.faults import Fault, Kind
 
 SLACK = 4 * 2**20  # bytes of an answer besides its arrays: counts, scores, names
-PER_ARRAY = 4096  # bytes around each array
-OBJECTS = 1000  # parts of an answer besides two per array
+_PER_ARRAY = 4096  # bytes around each array
+_OBJECTS = 1000  # parts of an answer besides two per array
 
 
 class _TooMuchError(ValueError):
@@ -45,7 +45,7 @@ class _TooMuchError(ValueError):
 def most_bytes(sent: RecordDict) -> int:
     """Return the largest allowed answer: the size of what was sent, plus some slack."""
     arrays = [array for record in sent.array_records.values() for array in record.values()]
-    return SLACK + sum(len(array.data) + PER_ARRAY for array in arrays)
+    return SLACK + sum(len(array.data) + _PER_ARRAY for array in arrays)
 
 
 def pull(grid: Grid, sent: Mapping[str, RecordDict]) -> list[tuple[str, Message | Fault]]:
@@ -82,7 +82,7 @@ def pull(grid: Grid, sent: Mapping[str, RecordDict]) -> list[tuple[str, Message 
 def _parts(grid: HttpGrid, numbers: list[str], sent: RecordDict) -> dict[str, bytes]:
     """Download the parts of a reply; stop if they are too many or too large."""
     limit, arrays = most_bytes(sent), sum(len(r) for r in sent.array_records.values())
-    most = OBJECTS + 2 * arrays + limit // 2**20
+    most = _OBJECTS + 2 * arrays + limit // 2**20
     if len(numbers) > most:
         raise _TooMuchError(f"its answer has {len(numbers)} parts, but at most {most} are allowed")
     client: Any = grid._runtime_client

@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from fedgrain.errors import DeploymentError
 from fedgrain.files import written_whole
 
-AUTHORITY_DAYS, SERVER_DAYS = 3650, 825
+_AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825
 PEM = serialization.Encoding.PEM
 HOW_TO_MAKE = "make one with: ssh-keygen -t ecdsa -b 384 -N '' -f NAME"
 
@@ -35,14 +35,14 @@ def make_authority() -> Authority:
     key = ec.generate_private_key(ec.SECP384R1())
     name = _name("fedgrain federation CA")
     builder = (
-        _builder(name, name, key.public_key(), AUTHORITY_DAYS)
+        _builder(name, name, key.public_key(), _AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
     )
     return Authority(builder.sign(key, hashes.SHA256()), key)
 
 
-def make_server_certificate(
+def _make_server_certificate(
     authority: Authority, hosts: Sequence[str]
 ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     """Return a certificate for all names and addresses under which sites reach the server."""
@@ -99,7 +99,7 @@ def read_authority(folder: Path, secrets: Path) -> Authority:
 
 def write_server_certificate(folder: Path, hosts: Sequence[str], secrets: Path) -> None:
     """Write a new certificate of the server and its key."""
-    certificate, key = make_server_certificate(read_authority(folder, secrets), hosts)
+    certificate, key = _make_server_certificate(read_authority(folder, secrets), hosts)
     write_file(
         folder / "server.key", _private(key, serialization.PrivateFormat.PKCS8), private=True
     )
@@ -152,7 +152,7 @@ def _leaf(
     issuer = authority.certificate
     signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     return (
-        _builder(_name(name), issuer.subject, public, SERVER_DAYS)
+        _builder(_name(name), issuer.subject, public, _SERVER_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([use]), critical=False)

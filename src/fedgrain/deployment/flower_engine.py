@@ -43,7 +43,7 @@ from fedgrain.federated.local_training import Update
 from fedgrain.federated.settings import TrainingSettings
 from fedgrain.text import one_line
 
-POLL_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 class FlowerEngine:
@@ -293,7 +293,7 @@ class FlowerEngine:
                 if isinstance(answer, Fault) and answer.kind == Kind.GONE:
                     gone.append(node)
             if waiting and in_time:
-                time.sleep(POLL_SECONDS)
+                time.sleep(_POLL_SECONDS)
         replies = [answer.content for answer in answers.values() if isinstance(answer, Message)]
         self.traffic.add(list(contents.values()), replies, time.monotonic() - began)
         if waiting or gone:

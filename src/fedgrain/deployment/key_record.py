@@ -20,7 +20,7 @@ from fedgrain.parsing import parse_json
 from fedgrain.text import one_line
 
 FILE = "federation.json"
-TAKEN = ("ca", "trusted.yaml")  # names of the files next to a site's key
+_TAKEN = ("ca", "trusted.yaml")  # names of the files next to a site's key
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Record:
 
     def __post_init__(self) -> None:
         for name in self.members:
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name in TAKEN:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name in _TAKEN:
                 raise DeploymentError(
                     f"site {name!r}: write a name of letters, digits, dots, dashes and "
-                    f"underscores, but not {' or '.join(TAKEN)}"
+                    f"underscores, but not {' or '.join(_TAKEN)}"
                 )
         ports = (self.port, self.link_port, self.hub_port)
         for port in ports:

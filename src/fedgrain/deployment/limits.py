@@ -15,8 +15,8 @@ from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
 
 TIMES_MEDIAN = 100  # how many times the others' median count a site may claim
-FARTHER = 10  # how many times the others' median distance an update may move, per step
-NEAR = 0.1  # of the model's norm; an update that moves less is never an outlier
+_FARTHER = 10  # how many times the others' median distance an update may move, per step
+_NEAR = 0.1  # of the model's norm; an update that moves less is never an outlier
 FEWEST = 3  # fewest updates that are compared with each other
 
 Score = tuple[float, float]  # mean, samples
@@ -87,7 +87,7 @@ def without_outliers(outcomes: Sequence[Outcome], steps: Callable[[Task], int]) 
             others = [row for row in rows if row[0] != number]
             typical = median(theirs for _, theirs, _ in others)
             share = max(1.0, own_steps / median(count for _, _, count in others))
-            limit = max(FARTHER * share * typical, NEAR * distance(task.weights, None))
+            limit = max(_FARTHER * share * typical, _NEAR * distance(task.weights, None))
             if way > limit:
                 text = f"its update moved by {way:.3g}, the median of the others by {typical:.3g}"
                 judged[number] = (task, Fault(text, Kind.OUTLIER))

@@ -27,7 +27,7 @@ from fedgrain.deployment.wire import Models
 from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import State
 
-Vector = NDArray[np.float64]
+_Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Release:
         return found, number
 
 
-def released(update: Vector, privacy: Privacy) -> Vector:
+def released(update: _Vector, privacy: Privacy) -> _Vector:
     """Clip an update to the norm ``clip`` and noise it, by Flower's ``LocalDpMod``.
 
     An update that is not finite counts as zero: it must not be visible, not even as a failure. The
@@ -69,7 +69,7 @@ def released(update: Vector, privacy: Privacy) -> Vector:
         delta=privacy.delta,
     )
     context: Any = None  # the mod only passes it on
-    with unpredictable():
+    with _unpredictable():
         answer = mod(_message(np.zeros_like(update)), context, lambda *_: _message(update))
     if answer.has_error():
         raise DeploymentError(f"Flower's LocalDpMod failed: {answer.error.reason}")
@@ -77,7 +77,7 @@ def released(update: Vector, privacy: Privacy) -> Vector:
 
 
 @contextmanager
-def unpredictable() -> Iterator[None]:
+def _unpredictable() -> Iterator[None]:
     """Seed numpy's global generator from the operating system, so that nobody can predict it."""
     numpy_random: Any = np.random  # whose stubs lack these two
     before = numpy_random.get_bit_generator()
@@ -88,7 +88,7 @@ def unpredictable() -> Iterator[None]:
         numpy_random.set_bit_generator(before)
 
 
-def _message(vector: Vector) -> Message:
+def _message(vector: _Vector) -> Message:
     content = RecordDict({"update": ArrayRecord({"vector": Array(vector)})})
     return Message(content, dst_node_id=1, message_type="train")
 
@@ -97,13 +97,13 @@ def _floats(state: Mapping[str, torch.Tensor]) -> list[str]:
     return [name for name, value in state.items() if value.is_floating_point()]
 
 
-def _way(start: State, end: State) -> Vector:
+def _way(start: State, end: State) -> _Vector:
     """Return how far all floats of a state moved, as one vector [weights]."""
     ways = [(end[name].double() - start[name].double()).ravel() for name in _floats(start)]
     return np.asarray(torch.cat(ways).numpy())
 
 
-def _moved(state: State, noised: Vector, start: int) -> tuple[State, int]:
+def _moved(state: State, noised: _Vector, start: int) -> tuple[State, int]:
     """Return a state moved by its part of the vector, and where the next part begins.
 
     Noise may make the running variance of a BatchNorm negative; it is clamped at zero.

@@ -20,8 +20,8 @@ from typing import Any
 from fedgrain.errors import DeploymentError
 
 DELTA = 1e-5
-UNIT = "all data of one site, replaced by any other (local differential privacy)"
-MECHANISM = "Gaussian noise on the clipped update of every message (Flower's LocalDpMod)"
+_UNIT = "all data of one site, replaced by any other (local differential privacy)"
+_MECHANISM = "Gaussian noise on the clipped update of every message (Flower's LocalDpMod)"
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Privacy:
             "noise_to_sensitivity": self.noise_multiplier / 2,
             "releases": most,
             "releases_by_site": dict(releases),
-            "mechanism": MECHANISM,
-            "unit": UNIT,
+            "mechanism": _MECHANISM,
+            "unit": _UNIT,
         }
 
 

@@ -14,10 +14,10 @@ from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
 from fedgrain.text import one_line
 
-MOST_RELEASES = 10**6  # a larger claim is refused
-MOST_SECONDS = 1e7
+_MOST_RELEASES = 10**6  # a larger claim is refused
+_MOST_SECONDS = 1e7
 GONE = (3, 4, 5)  # Flower's codes: the message, its answer or the node no longer exists
-HEADER = 1024  # bytes by which an array may be longer than the one that was sent
+_HEADER = 1024  # bytes by which an array may be longer than the one that was sent
 NAME = 60  # characters of a name that a site gives
 
 
@@ -56,7 +56,7 @@ def refused(content: RecordDict, sent: RecordDict, kind: str) -> Fault | None:
             if name not in models[key]:
                 return Fault("its update has other weights than it was sent", Kind.MISFIT)
             found, wanted = len(array.data), len(models[key][name].data)
-            if found > wanted + HEADER:
+            if found > wanted + _HEADER:
                 text = f"its {name} of {key} has {found} bytes, but {wanted} were sent"
                 return Fault(text, Kind.REFUSED)
     return None
@@ -99,7 +99,7 @@ def seconds_of(reply: RecordDict) -> float | None:
         seconds = float(reported)
     except (KeyError, TypeError, ValueError):
         return None
-    return seconds if 0 <= seconds <= MOST_SECONDS else None
+    return seconds if 0 <= seconds <= _MOST_SECONDS else None
 
 
 def _update(state: State, reported: MetricRecord) -> Update:
@@ -114,7 +114,7 @@ def _update(state: State, reported: MetricRecord) -> Update:
 def releases_of(reply: RecordDict) -> int:
     """Return how many noised updates a site says it has sent in this run; 0 if it does not say."""
     try:
-        return min(whole_number(reply.metric_records["releases"]["count"]), MOST_RELEASES)
+        return min(whole_number(reply.metric_records["releases"]["count"]), _MOST_RELEASES)
     except (KeyError, TypeError, ValueError):
         return 0
 

@@ -30,8 +30,8 @@ from fedgrain.runs.run import Callback, disk_space, one_thread, train_and_test
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.text import one_line
 
-LOOK_SECONDS = 1.0
-LONGEST_LINE = 1000  # characters of a line of the log
+_LOOK_SECONDS = 1.0
+_LONGEST_LINE = 1000  # characters of a line of the log
 
 
 class Watch(Callback):
@@ -77,7 +77,7 @@ class Watch(Callback):
 def tell(lines: Sequence[str]) -> None:
     """Print lines at once: Flower collects them into the run's log."""
     for line in lines:
-        print(f"fedgrain: {one_line(line, LONGEST_LINE)}", flush=True)
+        print(f"fedgrain: {one_line(line, _LONGEST_LINE)}", flush=True)
 
 
 def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
@@ -98,7 +98,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
         engine = open_engine(grid, app.config, operation, own, ledger)
         if len(operation.sites) < FEWEST:
             tell([f"fewer than {FEWEST} sites: their updates cannot be compared with each other"])
-        wait_for_sites(engine, operation.wait_seconds, app.config.min_clients)
+        _wait_for_sites(engine, operation.wait_seconds, app.config.min_clients)
         with disk_space(place):
             place.claim(app.config)
         tell([f"the sites know this run as {begun.name(operation)}"] if ledger else [])
@@ -107,7 +107,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             return {
                 "sites": list(operation.sites),
                 "strategy": operation.strategy,
-                "bounded": bounded_claims(place),
+                "bounded": _bounded_claims(place),
                 "left_out": left_out(place),
                 **cost(operation, ledger),
             }
@@ -127,7 +127,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
         tell([f"finished: everything is in {place.path}"])
 
 
-def bounded_claims(place: RunFolder) -> list[dict[str, Any]]:
+def _bounded_claims(place: RunFolder) -> list[dict[str, Any]]:
     """Return every reduced count, with the first round it appeared in."""
     path, found = place.path / "bounded.jsonl", dict[str, dict[str, Any]]()
     for text in read_text(path).splitlines() if path.exists() else ():
@@ -153,7 +153,7 @@ def cost(operation: Operation, ledger: ServerLedger | None) -> dict[str, Any]:
     return {"privacy": operation.privacy.report(ledger.releases())}
 
 
-def wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None:
+def _wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None:
     """Wait until all sites are connected; when time is up, continue with those that are."""
     until = time.monotonic() + seconds
     reported: list[str] = []
@@ -167,7 +167,7 @@ def wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None:
             reported = missing
         if time.monotonic() >= until:
             break
-        time.sleep(LOOK_SECONDS)
+        time.sleep(_LOOK_SECONDS)
     there = len(engine.client_names) - len(missing)
     if there < at_least:
         raise DeploymentError(

@@ -37,7 +37,7 @@ from fedgrain.runs.config import Config
 from fedgrain.runs.prepare import Prepared, prepare, prepare_from
 from fedgrain.runs.run import one_thread
 
-WITHHELD = "it failed"  # all that is reported of a failure with differential privacy
+_WITHHELD = "it failed"  # all that is reported of a failure with differential privacy
 NOTHING = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -226,10 +226,10 @@ def prepare_site(
     )
     everyone = np.zeros(len(data), np.int32)
     data = replace(data, clients=everyone, client_names=(name,))
-    return prepare_from(site_config(app.config, knowledge), data)
+    return prepare_from(_site_config(app.config, knowledge), data)
 
 
-def site_config(config: Config, knowledge: str | None) -> Config:
+def _site_config(config: Config, knowledge: str | None) -> Config:
     """Return the config as one site sees it: one client, whose knowledge stays with it."""
     return replace(
         config,
@@ -279,5 +279,5 @@ def answered(
         return answer
     except Exception as error:
         traceback.print_exc()
-        fault = WITHHELD if private else type(error).__name__
+        fault = _WITHHELD if private else type(error).__name__
         return RecordDict({"failed": ConfigRecord({"fault": fault})})

@@ -18,7 +18,7 @@ from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import State
 from fedgrain.text import one_line
 
-WHOLE, CORRECTION = "whole", "correction"
+WHOLE, _CORRECTION = "whole", "correction"
 MOST_SAMPLES = 10**9  # more than any site has; a larger claim is refused
 Models = Mapping[int | None, State]  # by branch; None is the whole model
 
@@ -71,7 +71,7 @@ def by_branch(weights: Mapping[int, State]) -> dict[int | None, State]:
     return {branch: state for branch, state in weights.items()}  # noqa: C416 (a wider key)
 
 
-def branch_of(key: str) -> int | None:
+def _branch_of(key: str) -> int | None:
     """Return the branch of a name, None for the whole model."""
     return None if key == WHOLE else int(key.removeprefix("branch "))
 
@@ -80,7 +80,7 @@ def pack(models: Models, correction: State | None = None, **about: int | str) ->
     """Put models into one message, with instructions."""
     content = RecordDict({"about": ConfigRecord(dict(about))})
     if correction:
-        content[CORRECTION] = record_of(correction)
+        content[_CORRECTION] = record_of(correction)
     for branch, state in models.items():
         content[key_of(branch)] = record_of(state)
     return content
@@ -89,12 +89,12 @@ def pack(models: Models, correction: State | None = None, **about: int | str) ->
 def unpack(content: RecordDict) -> dict[int | None, State]:
     """Return the models of a message."""
     records = content.array_records.items()
-    return {branch_of(key): state_of(record) for key, record in records if key != CORRECTION}
+    return {_branch_of(key): state_of(record) for key, record in records if key != _CORRECTION}
 
 
 def correction_of(content: RecordDict) -> State | None:
     """Return the correction to add to every gradient; None if there is none."""
-    record = content.array_records.get(CORRECTION)
+    record = content.array_records.get(_CORRECTION)
     return None if record is None else state_of(record)
 
 

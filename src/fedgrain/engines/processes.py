@@ -25,7 +25,7 @@ from fedgrain.federated.faults import Fault
 from fedgrain.federated.federation import Indices
 from fedgrain.federated.local_training import Update
 
-AHEAD = 4  # answers per worker that may wait for their turn
+_AHEAD = 4  # answers per worker that may wait for their turn
 
 
 class ProcessEngine(SequentialEngine):
@@ -70,7 +70,7 @@ class ProcessEngine(SequentialEngine):
             for task in tasks
         )
         for task, answer in zip(
-            tasks, self._pool.in_order(jobs, AHEAD * self._workers), strict=True
+            tasks, self._pool.in_order(jobs, _AHEAD * self._workers), strict=True
         ):
             yield task, answer if isinstance(answer, Fault) else checked(task, answer)
 
@@ -88,7 +88,7 @@ class ProcessEngine(SequentialEngine):
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
         """Validate all branches in parallel."""
         jobs = (self._validation("validate_branch", *model) for model in weights.items())
-        answers = self._pool.in_order(jobs, AHEAD * self._workers)
+        answers = self._pool.in_order(jobs, _AHEAD * self._workers)
         return {branch: _found(answer) for branch, answer in zip(weights, answers, strict=True)}
 
     def _spread(self, name: str, model: object, indices: Indices) -> Indices:

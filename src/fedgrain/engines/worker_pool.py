@@ -28,9 +28,9 @@ from fedgrain.engines.pickles import packed, unpacked
 from fedgrain.errors import FederationError, RunError
 from fedgrain.federated.faults import Fault, Kind
 
-START_SECONDS = 300.0
-END_SECONDS = 5.0
-FAILED_STARTS = 3  # in a row; then the machine is at fault, not a client
+_START_SECONDS = 300.0
+_END_SECONDS = 5.0
+_FAILED_STARTS = 3  # in a row; then the machine is at fault, not a client
 ATTEMPTS = 3  # tries of a job whose worker dies
 
 
@@ -136,7 +136,7 @@ class Pool:
 
     def _out_of_time(self, worker: _Worker) -> None:
         job = worker.order.job if worker.order else None
-        limit = START_SECONDS if job is None or job.time_limit is None else job.time_limit
+        limit = _START_SECONDS if job is None or job.time_limit is None else job.time_limit
         if job is not None and job.may_be_slow:
             if worker.is_stopped():
                 self._again(worker, f"its worker process was stopped for {limit:g} s")
@@ -169,7 +169,7 @@ class Pool:
 
     def _not_started(self, reason: str) -> None:
         self._failed_starts += 1
-        if self._failed_starts >= FAILED_STARTS:
+        if self._failed_starts >= _FAILED_STARTS:
             raise FederationError(f"worker processes cannot start: the last one {reason}")
 
     def _replace(self, worker: _Worker) -> None:
@@ -210,7 +210,7 @@ class _Worker:
             )
         self.order: _Order | None = None
         self.is_free = False
-        self.deadline: float | None = time.monotonic() + START_SECONDS
+        self.deadline: float | None = time.monotonic() + _START_SECONDS
         self._socket = ours
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._talk, args=(events,), daemon=True)
@@ -250,7 +250,7 @@ class _Worker:
 
     def cause_of_death(self) -> str:
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(END_SECONDS)
+            self.process.wait(_END_SECONDS)
         code = self.process.returncode
         if code is not None and code < 0:
             return f"signal {signal.Signals(-code).name}"
@@ -266,7 +266,7 @@ class _Worker:
         self._thread.join()
         self._socket.close()
         try:
-            self.process.wait(END_SECONDS)
+            self.process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -1,7 +1,7 @@
 """A worker process of the process engine: ``python -m fedgrain.engines.worker_process``.
 
 It receives the federation once, and then answers one job after the other over a socket: the
-name of a job (:func:`jobs_of`) and its arguments. It ends when the engine's process ends.
+name of a job (:func:`_jobs_of`) and its arguments. It ends when the engine's process ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fedgrain.federated.faults import Fault
 from fedgrain.federated.federation import Federation
 from fedgrain.federated.settings import TrainingSettings
 
-WATCH_SECONDS = 0.5
+_WATCH_SECONDS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Recipe:
         return ClientTrainer(federation, self.spec, self.settings, self.device)
 
 
-def jobs_of(trainer: ClientTrainer) -> dict[str, Callable[..., Any]]:
+def _jobs_of(trainer: ClientTrainer) -> dict[str, Callable[..., Any]]:
     """Return what a worker does, by the name of the job."""
     validator = Validator(trainer.federation, trainer.model)
     return {
@@ -61,7 +61,7 @@ def jobs_of(trainer: ClientTrainer) -> dict[str, Callable[..., Any]]:
 def serve(connection: Connection, recipe: int) -> None:
     """Answer jobs until the engine closes the connection."""
     try:
-        jobs = jobs_of(unpacked(os.pread(recipe, os.fstat(recipe).st_size, 0)).trainer())
+        jobs = _jobs_of(unpacked(os.pread(recipe, os.fstat(recipe).st_size, 0)).trainer())
         connection.send_bytes(packed(("ready", None)))
     except Exception as error:
         connection.send_bytes(packed(("error", Fault.of(error))))
@@ -83,7 +83,7 @@ def _answer(
         return "error", Fault.of(error)
 
 
-def end_with_parent(parent: int) -> None:
+def _end_with_parent(parent: int) -> None:
     """End this process when the engine's process is gone, even in the middle of a job.
 
     Linux does this on request (prctl, PR_SET_PDEATHSIG); elsewhere a thread polls.
@@ -93,7 +93,7 @@ def end_with_parent(parent: int) -> None:
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(WATCH_SECONDS)
+            time.sleep(_WATCH_SECONDS)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -102,7 +102,7 @@ def end_with_parent(parent: int) -> None:
 def main() -> None:
     """Read the socket, the recipe's file and the engine's process id from the command line."""
     descriptor, recipe, parent = (int(argument) for argument in sys.argv[1:])
-    end_with_parent(parent)
+    _end_with_parent(parent)
     torch.set_num_threads(1)
     keep_freed_memory()
     serve(Connection(descriptor), recipe)

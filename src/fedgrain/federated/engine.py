@@ -13,7 +13,7 @@ from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.faults import LOG, Fault, Kind
 from fedgrain.federated.local_training import Update
 
-ABSURD = 1e3  # no model moves this many times its own norm in one round
+_ABSURD = 1e3  # no model moves this many times its own norm in one round
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def checked(task: Task, update: Update) -> Update | Fault:
     if not update.finite:
         return Fault("its update holds NaN or infinite numbers", Kind.NOT_FINITE)
     way, start = distance(update.state, task.weights), distance(task.weights, None)
-    if way > ABSURD * (1.0 + start):
+    if way > _ABSURD * (1.0 + start):
         text = f"its update is absurdly large: it moved by {way:.3g} from a norm of {start:.3g}"
         return Fault(text, Kind.TOO_LARGE)
     return update

@@ -47,10 +47,10 @@ class BranchesState:
     first_stage_rounds: int = 0
 
 
-FedBdftState = FedAvgState | BranchesState  # the first stage, then the branches
+_FedBdftState = FedAvgState | BranchesState  # the first stage, then the branches
 
 
-class FedBDFT(FederatedAlgorithm[FedBdftState]):
+class FedBDFT(FederatedAlgorithm[_FedBdftState]):
     """FedAvg on cond-softmax, then every branch of the tree on its own."""
 
     name = "fedbdft"
@@ -59,11 +59,11 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
         super().__init__(settings)
         self._first = FedAvg(settings)
 
-    def init(self, weights: State) -> FedBdftState:
+    def init(self, weights: State) -> _FedBdftState:
         """Start the first stage from given weights."""
         return self._first.init(weights)
 
-    def next_stage(self, state: FedBdftState, engine: Engine) -> FedBdftState:
+    def next_stage(self, state: _FedBdftState, engine: Engine) -> _FedBdftState:
         """Decouple when the first stage has ended; each branch must then improve its accuracy."""
         if isinstance(state, BranchesState) or not self._first.finished(state, engine):
             return state
@@ -80,7 +80,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
             branches[branch] = BranchState(own, {}, own, stopping)
         return BranchesState(0, branches, rounds)
 
-    def finished(self, state: FedBdftState, engine: Engine) -> bool:
+    def finished(self, state: _FedBdftState, engine: Engine) -> bool:
         """Return whether the cycles have run out, or no branch has both patience and clients."""
         if isinstance(state, FedAvgState):
             return False
@@ -91,13 +91,13 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
             for number, branch in state.branches.items()
         )
 
-    def next_round(self, state: FedBdftState) -> tuple[str, int]:
+    def next_round(self, state: _FedBdftState) -> tuple[str, int]:
         """Return the number of the next round of the first stage, or of the next cycle."""
         if isinstance(state, FedAvgState):
             return self._first.next_round(state)
         return self.name, state.cycle + 1
 
-    def apply(self, state: FedBdftState, engine: Engine) -> tuple[FedBdftState, RoundReport]:
+    def apply(self, state: _FedBdftState, engine: Engine) -> tuple[_FedBdftState, RoundReport]:
         """Run one round of the first stage, or one cycle over all branches that still improve."""
         if isinstance(state, FedAvgState):
             return self._first.apply(state, engine)
@@ -163,7 +163,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
         )
         return replace(branch, weights=weights, memory=memory, rounds=branch.rounds + 1)
 
-    def encode(self, state: FedBdftState) -> Encoded:
+    def encode(self, state: _FedBdftState) -> Encoded:
         """Return the state as it is stored."""
         if isinstance(state, FedAvgState):
             return self._first.encode(state)
@@ -177,7 +177,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
         about = {"stage": self.name, "cycle": state.cycle, "branches": about_branches}
         return encoded(parts, {**about, "first_stage_rounds": state.first_stage_rounds})
 
-    def decode(self, stored: Encoded) -> FedBdftState:
+    def decode(self, stored: Encoded) -> _FedBdftState:
         """Return the state that was stored, by this algorithm or by the run of its first stage."""
         about = stored.about
         if about["stage"] != self.name:
@@ -191,7 +191,7 @@ class FedBDFT(FederatedAlgorithm[FedBdftState]):
             )
         return BranchesState(about["cycle"], branches, about["first_stage_rounds"])
 
-    def final_model(self, state: FedBdftState, engine: Engine) -> FinalModel:
+    def final_model(self, state: _FedBdftState, engine: Engine) -> FinalModel:
         """Return the best weights of every branch."""
         assert isinstance(state, BranchesState)  # a run ends after its last stage
         best = {number: branch.best for number, branch in state.branches.items()}

@@ -21,7 +21,7 @@ from fedgrain.randomness import torch_generator_from
 State = dict[str, Tensor]
 Loss = Callable[[Tensor, Tensor], Tensor]  # (logits, targets) -> mean loss
 
-CROP_MARGIN = 4
+_CROP_MARGIN = 4
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ def batches(
 def crop_and_flip(images: Tensor, generator: np.random.Generator) -> Tensor:
     """Shift each image by up to 4 pixels (zeros come in) and mirror every second one, at random."""
     count, _, height, width = images.shape
-    padded = functional.pad(images, (CROP_MARGIN,) * 4)
-    shift = torch.from_numpy(generator.integers(0, 2 * CROP_MARGIN + 1, size=(2, count)))
+    padded = functional.pad(images, (_CROP_MARGIN,) * 4)
+    shift = torch.from_numpy(generator.integers(0, 2 * _CROP_MARGIN + 1, size=(2, count)))
     mirror = torch.from_numpy(generator.integers(0, 2, size=count)).bool()
     rows = shift[0][:, None] + torch.arange(height)  # [batch, height]
     columns = shift[1][:, None] + torch.arange(width)  # [batch, width]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-CHUNK = 32  # images a net sees at once in prediction, always
+_CHUNK = 32  # images a net sees at once in prediction, always
 _SAMPLES = 2048  # most samples worked on at once
 _ENTRIES = 2**22  # most entries of a table [samples, nodes] worked on at once
 
@@ -18,7 +18,7 @@ def samples_at_once(nodes: int) -> int:
 
     Whole chunks; a sample's result does not depend on it.
     """
-    return max(CHUNK, min(_SAMPLES, _ENTRIES // nodes // CHUNK * CHUNK))
+    return max(_CHUNK, min(_SAMPLES, _ENTRIES // nodes // _CHUNK * _CHUNK))
 
 
 @contextmanager
@@ -42,13 +42,13 @@ def run_in_chunks(net: nn.Module, images: Tensor) -> Tensor:
     otherwise (method, section 7). Here every call has the same shape and memory format: the last
     chunk is filled up with zeros.
     """
-    shape = (CHUNK, *images.shape[1:])
+    shape = (_CHUNK, *images.shape[1:])
     layout = torch.channels_last if len(shape) == 4 else torch.contiguous_format
     chunk = torch.empty(shape, dtype=images.dtype, device=images.device, memory_format=layout)
     outputs = []
     with evaluating(net):
-        for start in range(0, max(len(images), 1), CHUNK):
-            part = images[start : start + CHUNK]
+        for start in range(0, max(len(images), 1), _CHUNK):
+            part = images[start : start + _CHUNK]
             chunk[: len(part)] = part
             chunk[len(part) :] = 0
             outputs.append(net(chunk)[: len(part)].clone())

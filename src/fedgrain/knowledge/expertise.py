@@ -20,24 +20,24 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
 EXPERTISES = ("random", "coherent")
-LARGEST = 100_000_000  # most clients times leaves in memory
-TOLERANCE = 1e-9  # of alpha and of the number of leaves (method, section 5)
-SEEDS_PER_CLIENT = 2  # fields of expertise
-SHARPNESS = 16.0  # a leaf is drawn with weight W ** SHARPNESS to the nearest seed
+_LARGEST = 100_000_000  # most clients times leaves in memory
+_TOLERANCE = 1e-9  # of alpha and of the number of leaves (method, section 5)
+_SEEDS_PER_CLIENT = 2  # fields of expertise
+_SHARPNESS = 16.0  # a leaf is drawn with weight W ** _SHARPNESS to the nearest seed
 
 
-def leaves_to_know(alpha: float, clients: int, leaves: int) -> int:
+def _leaves_to_know(alpha: float, clients: int, leaves: int) -> int:
     """Return how many leaves each client knows: ceil((1 - alpha) * leaves), safe from rounding."""
     if clients < 1:
         raise KnowledgeError(f"there must be at least one client, not {clients}")
     largest = 1 - 1 / clients
-    if not -TOLERANCE <= alpha <= largest + TOLERANCE:
+    if not -_TOLERANCE <= alpha <= largest + _TOLERANCE:
         raise KnowledgeError(
             f"alpha is {alpha} but with {clients} client{'s' * (clients > 1)} it must lie between "
             f"0 and {largest:.6g} (1 - 1/clients), or no client would know some leaf; "
             "lower alpha or add clients"
         )
-    wanted = math.ceil((1 - alpha) * leaves - TOLERANCE)
+    wanted = math.ceil((1 - alpha) * leaves - _TOLERANCE)
     return min(leaves, max(wanted, math.ceil(leaves / clients)))
 
 
@@ -49,11 +49,11 @@ def draw_known_leaves(
     ``random`` is the paper's rule. ``coherent`` gives each client a few seed leaves and draws the
     rest by Wu-Palmer relatedness to the nearest of them.
     """
-    count = leaves_to_know(alpha, clients, len(taxonomy.leaves))
-    if clients * len(taxonomy.leaves) > LARGEST:
+    count = _leaves_to_know(alpha, clients, len(taxonomy.leaves))
+    if clients * len(taxonomy.leaves) > _LARGEST:
         raise KnowledgeError(
             f"{clients} clients times {len(taxonomy.leaves)} leaves are more than the limit of "
-            f"{LARGEST:,}; use fewer clients"
+            f"{_LARGEST:,}; use fewer clients"
         )
     if seed < 0:
         raise KnowledgeError(f"the seed is {seed}; use a whole number from 0 up")
@@ -85,8 +85,8 @@ def _random_split(clients: int, leaves: int, seed: int) -> BoolArray:
 def _coherent_split(taxonomy: Taxonomy, clients: int, seed: int) -> tuple[BoolArray, FloatArray]:
     """Split the leaves evenly by picking in turn, each client near its seeds.
 
-    Returns the parts and the attraction SHARPNESS * log W of each leaf to the nearest seed of each
-    client: adding Gumbel noise and taking the largest draws without replacement by W ** SHARPNESS.
+    Returns the parts and the attraction _SHARPNESS * log W of each leaf to the nearest seed of each
+    client: adding Gumbel noise and taking the largest draws without replacement by W ** _SHARPNESS.
     """
     generator = numpy_generator(seed, "knowledge coherent split")
     leaves = len(taxonomy.leaves)
@@ -95,13 +95,13 @@ def _coherent_split(taxonomy: Taxonomy, clients: int, seed: int) -> tuple[BoolAr
             f"{clients} clients are more than the {leaves} leaf classes, and with coherent "
             f"expertise each needs one of its own; use at most {leaves} clients, or random"
         )
-    seeds_each = min(SEEDS_PER_CLIENT, leaves // clients)
+    seeds_each = min(_SEEDS_PER_CLIENT, leaves // clients)
     seeds = generator.permutation(leaves)[: clients * seeds_each].reshape(clients, seeds_each)
     nearest = [
         taxonomy.wu_palmer_of(own, taxonomy.leaves, root_depth=1).max(axis=0)
         for own in taxonomy.leaves[seeds]
     ]
-    attraction = SHARPNESS * np.log(nearest)
+    attraction = _SHARPNESS * np.log(nearest)
     part = np.zeros((clients, leaves), dtype=np.bool_)
     np.put_along_axis(part, seeds, True, axis=1)
     free = np.setdiff1d(np.arange(leaves), seeds)

@@ -19,7 +19,7 @@ from fedgrain.taxonomy.tree import Taxonomy
 IntArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
 
-DEFAULT_MIN_COUNT = 2  # one stray label is not knowledge
+_DEFAULT_MIN_COUNT = 2  # one stray label is not knowledge
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,7 @@ class Knowledge:
         labels: Sequence[str] | NDArray[np.integer[Any]],
         clients: Sequence[str] | NDArray[np.integer[Any]],
         annotators: Sequence[str] | NDArray[np.integer[Any]] | None = None,
-        min_count: int = DEFAULT_MIN_COUNT,
+        min_count: int = _DEFAULT_MIN_COUNT,
     ) -> Knowledge:
         """Infer knowledge from mixed-depth labels: what is used is known (method, section 5).
 

@@ -17,7 +17,7 @@ from fedgrain.files import read_text, write_text
 from fedgrain.parsing import parse_json
 from fedgrain.taxonomy.tree import Taxonomy
 
-Row = tuple[int, str, list[str]]  # number of the client, place in the file, ids of known nodes
+_Row = tuple[int, str, list[str]]  # number of the client, place in the file, ids of known nodes
 
 
 def write(path: str | Path, entries: Sequence[dict[str, Any]]) -> None:
@@ -26,7 +26,7 @@ def write(path: str | Path, entries: Sequence[dict[str, Any]]) -> None:
     write_text(path, '{\n  "clients": [\n' + lines + "\n  ]\n}\n")
 
 
-def read(path: str | Path) -> tuple[list[Row], tuple[str, ...], tuple[str, ...] | None]:
+def read(path: str | Path) -> tuple[list[_Row], tuple[str, ...], tuple[str, ...] | None]:
     """Return the rows, the names of the clients, and the annotators where the file has them."""
     mend = "correct the file or make a new one with fedgrain knowledge --out"
     content = parse_json(read_text(path), path, KnowledgeError, mend)
@@ -36,7 +36,7 @@ def read(path: str | Path) -> tuple[list[Row], tuple[str, ...], tuple[str, ...] 
             f'{path}: a list "clients" of objects with "name" and "known" is missing; '
             'write {"clients": [{"name": ..., "known": [ids of nodes]}, ...]}'
         )
-    rows: list[Row] = []
+    rows: list[_Row] = []
     names: list[str] = []
     annotators: list[str] = []
     for number, client in enumerate(clients):

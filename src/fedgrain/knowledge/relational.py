@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.signedinteger]
 
 GRAPHS = ("complete", "tree")
-CONVERGED = 1e-6  # largest change of a probability in a sweep
+_CONVERGED = 1e-6  # largest change of a probability in a sweep
 BLOCK_CELLS = 2**22  # similarities worked on at once
 
 
@@ -106,7 +106,7 @@ class Neighbours:
         now = np.full(len(unlabeled), 0.5)
         share_rows = list(shares)
         change = np.inf
-        while change >= CONVERGED:
+        while change >= _CONVERGED:
             before = now.copy()
             for i in generator.permutation(len(unlabeled)).tolist():
                 now[i] = fixed[i] + share_rows[i].dot(now)

@@ -45,14 +45,14 @@ LEAVES = (
     "validation scores of each round, and over how many samples they are",
     "the name of the site, and of the type of an error if one happens",
 )
-LEAVES_PRIVATELY = (
+_LEAVES_PRIVATELY = (
     "the change of the model's weights by each local training, clipped to a norm of {clip:g} and "
     "with noise of a deviation of {deviation:g} on every weight: no loss, no count, no score",
     "how many such updates you have sent, as your ledger says; every one costs privacy",
     "the name of the site, when it answers, and that it failed if it did, but not why",
 )
 STAYS = "images, the label of any image, names of files, and what your labellers know"
-CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
+_CONNECT_SECONDS, _ANSWER_SECONDS = 10.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def leaving(rounding: int, privacy: Privacy | None = None) -> list[str]:
     """Return what will leave the site."""
     if privacy is not None:
         deviation = privacy.noise_multiplier * privacy.clip
-        return [line.format(clip=privacy.clip, deviation=deviation) for line in LEAVES_PRIVATELY]
+        return [line.format(clip=privacy.clip, deviation=deviation) for line in _LEAVES_PRIVATELY]
     how = f", rounded to multiples of {rounding}" if rounding > 1 else ", exact"
     return [line.format(rounded=how) for line in LEAVES]
 
@@ -183,7 +183,7 @@ def check_server(server: Server, site: str) -> Iterator[Finding]:
 
 def _connection(host: str, port: int, certificate: Path) -> list[Finding]:
     try:
-        plain = socket.create_connection((host, port), CONNECT_SECONDS)
+        plain = socket.create_connection((host, port), _CONNECT_SECONDS)
     except OSError as error:
         text = (
             f"nothing answers at {host}:{port} ({error.strerror or error}); is the server "
@@ -255,7 +255,7 @@ def _registration(address: str, papers: Papers) -> Finding:
         f"https://{address}",
         interceptors=[version, NodeAuthHttpInterceptor(key, public)],
         verify=papers.context(),
-        timeout=ANSWER_SECONDS,
+        timeout=_ANSWER_SECONDS,
     )
     asked = ActivateNodeRequest(
         public_key=public_key_to_bytes(public), heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL

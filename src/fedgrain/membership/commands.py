@@ -12,7 +12,7 @@ from fedgrain.membership.gate import FILE as GATE
 from fedgrain.membership.signing import APP_SPEC
 
 SUPERLINK = "fedgrain"  # the name under which Flower's commands know our server
-SITE_PORT = 9094  # of a SuperNode, on loopback; sites on one machine need different ones
+_SITE_PORT = 9094  # of a SuperNode, on loopback; sites on one machine need different ones
 QUIET = "export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1"
 
 
@@ -80,7 +80,7 @@ class Typed:
         """Return the command that starts a site."""
         return [
             "fedgrain", "flower", "join", "--server", self.record.address, "--key", site,
-            "--port", str(SITE_PORT), "--node-config", self.settings(site),
+            "--port", str(_SITE_PORT), "--node-config", self.settings(site),
         ]  # fmt: skip
 
     def text(self) -> str:

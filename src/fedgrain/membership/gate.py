@@ -21,7 +21,7 @@ CALLS = (
     "activate-node", "deactivate-node", "send-node-heartbeat", "pull-messages", "push-messages",
     "get-run", "get-fab", "push-object", "pull-object", "confirm-message-received",
 )  # fmt: skip
-BODY = "16m"  # Flower cuts arrays into pieces of 5 MiB
+_BODY = "16m"  # Flower cuts arrays into pieces of 5 MiB
 
 CONFIG = """\
 # Made by fedgrain flower; do not edit: add, remove and renew overwrite it.
@@ -123,7 +123,7 @@ def gate_config(record: Record, answer: str) -> str:
         if os.geteuid() == 0
         else "",
         state=STATE,
-        body=BODY,
+        body=_BODY,
         serials="".join(
             f'        "{serial}" "{name}";\n'
             for name, member in members.items()

@@ -26,7 +26,7 @@ from fedgrain.membership.signing import sign_app
 from fedgrain.runs.config import Config
 from fedgrain.taxonomy import read_csv
 
-TIME_LIMIT = 600.0  # seconds a site has to answer, unless the config sets it
+_TIME_LIMIT = 600.0  # seconds a site has to answer, unless the config sets it
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class Deployment:
         return Record(self.host, self.port, link, hub, dict.fromkeys(self.sites, Member()))
 
 
-def deployed_config(config: Config, sites: int) -> Config:
+def _deployed_config(config: Config, sites: int) -> Config:
     """Return the complete config of a deployment, adapted to sites with their own images.
 
     A server without images leaves validation to the sites, and the sites decide what they know. A
     site that hangs must not block the others forever.
     """
-    limit = config.client_time_limit or TIME_LIMIT
+    limit = config.client_time_limit or _TIME_LIMIT
     changes: dict[str, object] = {"clients": sites, "client_time_limit": limit}
     if config.dataset == "folder":
         size = config.image_size or IMAGE_SIZE
@@ -96,7 +96,7 @@ def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) 
     if wanted.privacy:
         need_accounting()
     tree = read_csv(taxonomy) if taxonomy is not None else None
-    app = App(deployed_config(config, len(wanted.sites)), tree)
+    app = App(_deployed_config(config, len(wanted.sites)), tree)
     aside = wanted.folder.with_name(f".{wanted.folder.name}.{os.getpid()}.part")
     average_by(wanted.strategy, app.config, frozenset())  # refuse it before anything is written
     operation = Operation(

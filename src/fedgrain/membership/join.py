@@ -87,7 +87,7 @@ class Papers:
         return context
 
 
-def supernode_arguments(
+def _supernode_arguments(
     papers: Papers, server: str, node_config: str, port: int, extra: Sequence[str] = ()
 ) -> list[str]:
     """Return the arguments of Flower's SuperNode."""
@@ -133,6 +133,6 @@ def join(
 
     setattr(FleetHttpClient, "from_server_address", classmethod(from_server_address))  # noqa: B010
     extra = [] if max_retries is None else ["--max-retries", str(max_retries)]
-    arguments = supernode_arguments(papers, server, node_config, port, extra)
+    arguments = _supernode_arguments(papers, server, node_config, port, extra)
     sys.argv = ["flower-supernode", *arguments]
     flower_supernode()

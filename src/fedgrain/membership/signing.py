@@ -27,7 +27,7 @@ from fedgrain.files import read_text, write_text
 from fedgrain.parsing import parse_json
 
 APP_SPEC = "@fedgrain/fedgrain-app==1.0.0"  # with a version: the SuperLink then asks every time
-FAB, SIGNATURE = "app.fab", "app.sig.json"
+FAB, _SIGNATURE = "app.fab", "app.sig.json"
 
 
 def sign_app(folder: Path, key: Path) -> None:
@@ -44,12 +44,12 @@ def sign_app(folder: Path, key: Path) -> None:
     fab, now = build_fab_from_disk(folder / "app"), int(time.time())
     signature = sign_message(private, create_message_to_sign(hashlib.sha256(fab).digest(), now))
     content = {
-        "public_key_id": key_id(public_key(key)),
+        "public_key_id": _key_id(public_key(key)),
         "signature": base64.urlsafe_b64encode(signature).rstrip(b"=").decode("ascii"),
         "signed_at": now,
     }
     write_file(folder / FAB, fab)
-    write_text(folder / SIGNATURE, json.dumps(content) + "\n")
+    write_text(folder / _SIGNATURE, json.dumps(content) + "\n")
 
 
 def public_key(key: Path) -> str:
@@ -57,7 +57,7 @@ def public_key(key: Path) -> str:
     return " ".join(read_text(key.with_name(f"{key.name}.pub")).split()[:2])
 
 
-def key_id(line: str) -> str:
+def _key_id(line: str) -> str:
     """Return the name under which sites know the key."""
     return f"fpk_{hashlib.sha256(line.encode()).hexdigest()[:32]}"
 
@@ -65,12 +65,12 @@ def key_id(line: str) -> str:
 def trusted(key: Path) -> str:
     """Return the file for ``--trusted-entities``."""
     line = public_key(key)
-    return f'{key_id(line)}: "{line}"\n'
+    return f'{_key_id(line)}: "{line}"\n'
 
 
 def hub_answer(folder: Path, port: int) -> str:
     """Return what the hub answers when the SuperLink asks for the app."""
-    path = folder / SIGNATURE
+    path = folder / _SIGNATURE
     advice = "sign the app again: fedgrain flower sign"
     signature: dict[str, Any] = parse_json(read_text(path), path, DeploymentError, advice)
     return json.dumps(

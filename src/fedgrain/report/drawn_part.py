@@ -13,8 +13,8 @@ from fedgrain.text import shortened
 
 IntArray = NDArray[np.signedinteger]
 
-WHOLE_LEAVES = 1_200  # a tree with more leaves is cut
-WHOLE_DEPTH = 40
+_WHOLE_LEAVES = 1_200  # a tree with more leaves is cut
+_WHOLE_DEPTH = 40
 CUT_LEAVES = 600  # the most leaves of a tree that was cut
 
 
@@ -36,7 +36,7 @@ def drawn_part(taxonomy: Taxonomy) -> DrawnPart:
     """
     nodes = np.arange(len(taxonomy))
     deepest = int(taxonomy.depth.max())
-    if len(taxonomy.leaves) <= WHOLE_LEAVES and deepest <= WHOLE_DEPTH:
+    if len(taxonomy.leaves) <= _WHOLE_LEAVES and deepest <= _WHOLE_DEPTH:
         return DrawnPart(taxonomy, nodes, np.zeros(len(taxonomy), dtype=np.bool_), None)
     depth = _deepest_with_room(taxonomy)
     kept = nodes[taxonomy.depth <= depth]
@@ -69,7 +69,7 @@ def _deepest_with_room(taxonomy: Taxonomy) -> int:
     at_depth = np.bincount(taxonomy.depth)
     leaves = np.bincount(taxonomy.depth[taxonomy.leaves], minlength=len(at_depth))
     ends = at_depth + np.cumsum(leaves) - leaves  # [depth]: of the tree cut there
-    fits = (ends <= CUT_LEAVES) & (np.arange(len(ends)) <= WHOLE_DEPTH)
+    fits = (ends <= CUT_LEAVES) & (np.arange(len(ends)) <= _WHOLE_DEPTH)
     return max(1, int(np.flatnonzero(fits).max(initial=0)))
 
 

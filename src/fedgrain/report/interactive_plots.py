@@ -21,13 +21,13 @@ from fedgrain.taxonomy import Taxonomy
 from fedgrain.text import shortened
 
 Figure = dict[str, Any]
-SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
-DASHES = ("solid", "dash", "dashdot", "dot")
-LEVELS = 5  # rings of the sunburst at a time; a click goes deeper
+_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
+_DASHES = ("solid", "dash", "dashdot", "dot")
+_LEVELS = 5  # rings of the sunburst at a time; a click goes deeper
 MOST_POINTS = 120  # of a curve
-WHOLE_ROUNDS = 12  # up to this many rounds, each has a tick
-TWO_IN_A_ROW = 50  # letters of the longest name of a legend with two columns
-NAMED_CLASSES = 60  # more names do not fit under a map
+_WHOLE_ROUNDS = 12  # up to this many rounds, each has a tick
+_TWO_IN_A_ROW = 50  # letters of the longest name of a legend with two columns
+_NAMED_CLASSES = 60  # more names do not fit under a map
 
 
 def plain(text: str) -> str:
@@ -90,7 +90,7 @@ def curves(by_name: Mapping[str, Sequence[float | None]], across: str, up: str) 
             }
         )
     layout = _axes(across, up, traces)
-    if max(map(len, by_name.values()), default=0) <= WHOLE_ROUNDS:
+    if max(map(len, by_name.values()), default=0) <= _WHOLE_ROUNDS:
         layout["xaxis"]["dtick"] = 1  # there is no round 1.5
     return {"data": traces, "layout": layout}
 
@@ -111,7 +111,7 @@ def tree_trace(taxonomy: Taxonomy) -> dict[str, Any]:
         "parents": ["", *(plain(taxonomy.ids[p]) for p in taxonomy.parents[1:].tolist())],
         "values": taxonomy.leaf_counts.tolist(),
         "branchvalues": "total",
-        "maxdepth": LEVELS,
+        "maxdepth": _LEVELS,
         "sort": False,
         "insidetextorientation": "radial",
     }
@@ -163,7 +163,7 @@ def knowledge_map(
 ) -> Figure:
     """Draw how far down each client labels each class [clients, leaves]: 1 is the class itself."""
     leaves = taxonomy.leaves
-    classes = unique_names(taxonomy, leaves.tolist())
+    classes = _unique_names(taxonomy, leaves.tolist())
     share = label_depths / np.maximum(taxonomy.depth[leaves], 1)
     trace = {
         "type": "heatmap",
@@ -180,7 +180,7 @@ def knowledge_map(
     layout["yaxis"].update(type="category", autorange="reversed", dtick=1)
     layout["xaxis"].update(
         type="category",
-        showticklabels=len(leaves) <= NAMED_CLASSES,
+        showticklabels=len(leaves) <= _NAMED_CLASSES,
         tickvals=trace["x"],
         ticktext=[plain(shortened(name, 18)) for name in classes],
     )
@@ -188,7 +188,7 @@ def knowledge_map(
     return {"data": [trace], "layout": layout}
 
 
-def unique_names(taxonomy: Taxonomy, nodes: Sequence[int]) -> list[str]:
+def _unique_names(taxonomy: Taxonomy, nodes: Sequence[int]) -> list[str]:
     """Return the names of nodes, with the id where a name repeats (ImageNet has two cranes)."""
     names = [taxonomy.names[node] for node in nodes]
     often = Counter(names)
@@ -200,17 +200,17 @@ def unique_names(taxonomy: Taxonomy, nodes: Sequence[int]) -> list[str]:
 
 def _look(number: int) -> dict[str, Any]:
     colour = COLOURS[number % len(COLOURS)]
-    dash = DASHES[number // len(COLOURS) % len(DASHES)]
+    dash = _DASHES[number // len(COLOURS) % len(_DASHES)]
     return {
         "line": {"color": colour, "dash": dash, "width": 2},
-        "marker": {"color": colour, "symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9},
+        "marker": {"color": colour, "symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 9},
     }
 
 
 def _axes(across: str, up: str, traces: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """Return the layout of a plot, with room for the whole legend under the axis."""
     names = {trace["name"] for trace in traces}
-    columns = 2 if max(map(len, names), default=0) <= TWO_IN_A_ROW else 1
+    columns = 2 if max(map(len, names), default=0) <= _TWO_IN_A_ROW else 1
     room = 22 * math.ceil(len(names) / columns)
     axis = {"gridcolor": "#e6e6e6", "zeroline": False, "automargin": True}
     return {

@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 COLOURS = ("#1f77b4", "#d62728", "#2a9d4a", "#9467bd", "#8c564b")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-SHOWN_CLIENTS = 20  # with more clients, only the mean and the range are drawn
+_SHOWN_CLIENTS = 20  # with more clients, only the mean and the range are drawn
 
 
 def alpha_grid(clients: int, step: float = 0.1) -> list[float]:
@@ -54,7 +54,7 @@ def _draw_property(
     figure = new_figure(5.2, 3.8)
     axes = figure.add_axes((0.14, 0.14, 0.83, 0.82))
     clients = values.shape[1]
-    if clients <= SHOWN_CLIENTS:
+    if clients <= _SHOWN_CLIENTS:
         axes.plot(alphas, values, ".", color=COLOURS[0], alpha=0.45, markeredgewidth=0)
         axes.plot([], [], ".", color=COLOURS[0], alpha=0.45, label="a client")
     else:

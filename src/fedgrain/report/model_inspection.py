@@ -1,6 +1,6 @@
 """A closer look at one finished run: where in the taxonomy its model goes wrong, on which images.
 
-The model predicts its test images again (at most ``MOST_IMAGES`` of them, evenly spaced). All
+The model predicts its test images again (at most ``_MOST_IMAGES`` of them, evenly spaced). All
 nodes are those of H, the taxonomy the model works with.
 """
 
@@ -28,11 +28,11 @@ from fedgrain.scoring.breakdown import NodeScores, per_node
 from fedgrain.scoring.metrics import comparable
 from fedgrain.taxonomy import Taxonomy
 
-MOST_IMAGES = 10_000
-WORST = 5  # branches shown with images
-EXAMPLES = 4  # images of each
-FEWEST_SAMPLES = 5  # of a branch that is called bad
-LARGEST_SIDE = 96  # of an example, in pixels
+_MOST_IMAGES = 10_000
+_WORST = 5  # branches shown with images
+_EXAMPLES = 4  # images of each
+_FEWEST_SAMPLES = 5  # of a branch that is called bad
+_LARGEST_SIDE = 96  # of an example, in pixels
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def inspect(
     model: TrainedModel, config: Config, data: LabelledImages, *, images: bool = True
 ) -> Inspection:
     """Predict the tested images again and find where the model goes wrong."""
-    split, chosen = tested_images(config, data)
-    if len(chosen) > MOST_IMAGES:
-        chosen = chosen[np.linspace(0, len(chosen) - 1, MOST_IMAGES).round().astype(np.int64)]
+    split, chosen = _tested_images(config, data)
+    if len(chosen) > _MOST_IMAGES:
+        chosen = chosen[np.linspace(0, len(chosen) - 1, _MOST_IMAGES).round().astype(np.int64)]
     tree = model.taxonomy
     with one_thread():
         predicted = predicted_nodes(model, data.images, chosen, "leaf", None)
@@ -87,12 +87,12 @@ def inspect(
     examples: dict[int, tuple[Example, ...]] = {}
     if images:
         for branch in worst(branches):
-            wrong = wrong_at(branch.node, truth, found, tree)[:EXAMPLES]
+            wrong = wrong_at(branch.node, truth, found, tree)[:_EXAMPLES]
             examples[branch.node] = _examples(model, data, chosen[wrong], truth[wrong])
     return Inspection(tree, len(chosen), split, per_node(truth, found, tree), branches, examples)
 
 
-def tested_images(config: Config, data: LabelledImages) -> tuple[str, NDArray[np.int64]]:
+def _tested_images(config: Config, data: LabelledImages) -> tuple[str, NDArray[np.int64]]:
     """Return what the run was tested on: the test split, else the server's validation images."""
     if data.split_counts.get("test"):
         return "test", data.split_indices("test")
@@ -134,8 +134,8 @@ def _arrived(
 
 def worst(branches: Sequence[Branch]) -> list[Branch]:
     """Return the branches to show: the worst with enough samples and at least one mistake."""
-    bad = [b for b in branches if b.arrived >= FEWEST_SAMPLES and b.right < b.arrived]
-    return bad[:WORST]
+    bad = [b for b in branches if b.arrived >= _FEWEST_SAMPLES and b.right < b.arrived]
+    return bad[:_WORST]
 
 
 def _examples(
@@ -161,7 +161,7 @@ def picture(pixels: NDArray[np.uint8]) -> str:
     """Return an image as a PNG in a data: URI, made smaller where it is large."""
     content = pixels[..., 0] if pixels.shape[2] == 1 else pixels
     image = Image.fromarray(np.ascontiguousarray(content)).convert("RGB")
-    image.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+    image.thumbnail((_LARGEST_SIDE, _LARGEST_SIDE))
     out = io.BytesIO()
     image.save(out, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()

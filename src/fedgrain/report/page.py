@@ -17,7 +17,7 @@ from fedgrain.runs.run_folder import RunFolder, read_checked_json
 from fedgrain.runs.trained_model import load
 from fedgrain.taxonomy import Taxonomy
 
-MOST_ROWS = 40  # of the table next to a training curve
+_MOST_ROWS = 40  # of the table next to a training curve
 
 
 @dataclass(frozen=True)
@@ -112,15 +112,15 @@ def look_closely(
         look.inspection = inspect(model, config, data, images=images)
         for view_name, other in others.items():
             known = sites_of(other, data, model.taxonomy)
-            look.knowledge.append(knowledge_view(view_name, model.taxonomy, known))
+            look.knowledge.append(_knowledge_view(view_name, model.taxonomy, known))
     except (FedgrainError, OSError) as error:
         look.notes.append(f"No closer look at the model of {name}: {error}.")
         return look
-    look.close = close_view(name, look.inspection, sites)
+    look.close = _close_view(name, look.inspection, sites)
     return look
 
 
-def close_view(name: str, found: Inspection, sites: Sites) -> Close:
+def _close_view(name: str, found: Inspection, sites: Sites) -> Close:
     """Return the sunburst, the same as a text tree, and the branches."""
     tree, scores = found.taxonomy, found.scores
     knowing = sites.known.sum(axis=0)
@@ -136,7 +136,7 @@ def close_view(name: str, found: Inspection, sites: Sites) -> Close:
         f"{found.tested} {found.split} images",
         figure,
         _tree(tree, about, 0),
-        branch_sheet(found),
+        _branch_sheet(found),
         tuple(shown),
     )
 
@@ -146,7 +146,7 @@ def _tree(tree: Taxonomy, about: Sequence[str], node: int) -> TreeNode:
     return TreeNode(tree.names[node], about[node], children)
 
 
-def branch_sheet(found: Inspection) -> Sheet:
+def _branch_sheet(found: Inspection) -> Sheet:
     """Return every branch, the worst first."""
     tree = found.taxonomy
     rows = [
@@ -163,7 +163,7 @@ def branch_sheet(found: Inspection) -> Sheet:
     return sheet("Branches, the worst first", names, rows)
 
 
-def knowledge_view(name: str, tree: Taxonomy, sites: Sites) -> View:
+def _knowledge_view(name: str, tree: Taxonomy, sites: Sites) -> View:
     """Return each client's knowledge as a map and as a table."""
     depths = sites.label_depths(tree)
     leaves = tree.leaves
@@ -191,7 +191,7 @@ def curves_view(
             place + 1,
             *(values[place] if place < len(values) else None for values in by_name.values()),
         )
-        for place in thinned(longest, MOST_ROWS)
+        for place in thinned(longest, _MOST_ROWS)
     ]
     table = sheet(f"{up}, {name}" if name else up, (across, *by_name), rows)
     return View(name, curves(by_name, across, up), table)

@@ -15,8 +15,8 @@ from fedgrain.files import written_whole
 POINTS_PER_INCH = 72.0
 
 # Names stay text in the SVG (searchable, small); ids come from the content, not from a clock.
-SVG_STYLE: Any = {"svg.hashsalt": "fedgrain", "svg.fonttype": "none"}
-UNDATED = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+_SVG_STYLE: Any = {"svg.hashsalt": "fedgrain", "svg.fonttype": "none"}
+_UNDATED = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -36,8 +36,8 @@ def plain_axes(axes: Axes) -> None:
 def write_picture(figure: Figure, path_stem: str | Path, dots_per_inch: float = 150) -> list[Path]:
     """Write ``path_stem``.svg and ``path_stem``.png; return both paths."""
     stem = Path(path_stem)
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in UNDATED]
-    for path, (kind, metadata) in zip(paths, UNDATED.items(), strict=True):
-        with written_whole(path) as aside, rc_context(SVG_STYLE):
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in _UNDATED]
+    for path, (kind, metadata) in zip(paths, _UNDATED.items(), strict=True):
+        with written_whole(path) as aside, rc_context(_SVG_STYLE):
             figure.savefig(aside, format=kind, dpi=dots_per_inch, metadata=metadata)
     return paths

@@ -15,10 +15,10 @@ from fedgrain.text import shortened
 
 FloatArray = NDArray[np.float64]
 
-LINE_HEIGHT = 1.25  # of a name, in font sizes
-LETTER_WIDTH = 0.6  # of an average letter, in font sizes
+_LINE_HEIGHT = 1.25  # of a name, in font sizes
+_LETTER_WIDTH = 0.6  # of an average letter, in font sizes
 LONGEST_NAME = 28  # letters
-RING_SHAPE = 0.7  # below 1: the first rings, with few nodes, lie closer to the root
+_RING_SHAPE = 0.7  # below 1: the first rings, with few nodes, lie closer to the root
 
 
 class RadialLayout:
@@ -30,9 +30,9 @@ class RadialLayout:
         self.font_size = 7.0 if count <= 300 else 5.0
         self.names = [shortened(name, LONGEST_NAME) for name in taxonomy.names]
         depths = max(1, int(taxonomy.depth.max()))
-        narrowest = count * LINE_HEIGHT * self.font_size / (2 * np.pi)  # circle that holds names
+        narrowest = count * _LINE_HEIGHT * self.font_size / (2 * np.pi)  # circle that holds names
         outer = max(1.15 * narrowest, 30.0 * depths, 90.0)
-        self.ring_radii: FloatArray = outer * (np.arange(depths + 1) / depths) ** RING_SHAPE
+        self.ring_radii: FloatArray = outer * (np.arange(depths + 1) / depths) ** _RING_SHAPE
         slot = (np.arange(count) + 0.5) * 2 * np.pi / count
         first, end = taxonomy.leaf_ranges
         self.angle: FloatArray = np.pi / 2 - (slot[first] + slot[end - 1]) / 2  # [nodes]
@@ -40,7 +40,7 @@ class RadialLayout:
         leaf_radius = self.radius[taxonomy.leaves]
         self.name_radius: FloatArray = np.maximum(leaf_radius, narrowest) + 0.8 * self.font_size
         lengths = np.array([len(self.names[leaf]) for leaf in taxonomy.leaves])
-        reach = self.name_radius + lengths * LETTER_WIDTH * self.font_size
+        reach = self.name_radius + lengths * _LETTER_WIDTH * self.font_size
         self.size = float(2 * max(reach.max(), outer) + 3 * self.font_size)
 
     @property
@@ -90,8 +90,8 @@ class RadialLayout:
         found: dict[int, FloatArray] = {}
         inner = self.taxonomy.internal
         for node in inner[np.argsort(self.taxonomy.depth[inner], kind="stable")]:
-            width = len(self.names[node]) * LETTER_WIDTH * self.inner_font_size
-            half = np.array([width, LINE_HEIGHT * self.inner_font_size]) / 2
+            width = len(self.names[node]) * _LETTER_WIDTH * self.inner_font_size
+            half = np.array([width, _LINE_HEIGHT * self.inner_font_size]) / 2
             away = half + half_dots[node]
             for step in ((0, 1), (0, -1), (1, 0), (-1, 0)):
                 middle = places[node] + away * step
@@ -107,7 +107,7 @@ class RadialLayout:
         half = self.font_size / 2
         boxes = []
         for position, leaf in enumerate(self.taxonomy.leaves):
-            letters = np.arange(0, len(self.names[leaf]), 1.5) * LETTER_WIDTH * self.font_size
+            letters = np.arange(0, len(self.names[leaf]), 1.5) * _LETTER_WIDTH * self.font_size
             along = on_paper(self.angle[leaf], self.name_radius[position] + letters)
             boxes.append(np.concatenate([along - half, along + half], axis=1))
         return np.concatenate(boxes)

@@ -21,8 +21,8 @@ from fedgrain.taxonomy.tree import Taxonomy
 
 BoolArray = NDArray[np.bool_]
 
-RED, BLUE, BLACK, GREY = "#d62728", "#1f77b4", "#000000", "#c6c6c6"
-KNOWN_EDGE, UNKNOWN_EDGE, RING, UNKNOWN_NAME = "#6e6e6e", "#dadada", "#e6e6e6", "#9c9c9c"
+_RED, _BLUE, _BLACK, GREY = "#d62728", "#1f77b4", "#000000", "#c6c6c6"
+_KNOWN_EDGE, _UNKNOWN_EDGE, _RING, _UNKNOWN_NAME = "#6e6e6e", "#dadada", "#e6e6e6", "#9c9c9c"
 
 
 def draw_radial_tree(
@@ -51,7 +51,7 @@ def draw_radial_tree(
     axes.set_axis_off()
     axes.set(xlim=(-half, half), ylim=(-half, half), aspect="equal")
     for radius in layout.ring_radii[1:]:
-        axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=RING, linewidth=0.8, zorder=0))
+        axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=_RING, linewidth=0.8, zorder=0))
     _draw_edges(axes, layout, coloured)
     _draw_nodes(axes, layout, coloured, part.is_cut)
     _draw_leaf_names(axes, layout, coloured)
@@ -84,7 +84,7 @@ def _draw_edges(axes: Axes, layout: RadialLayout, known: BoolArray) -> None:
         axis=1,
     )  # [edges, 4, 2]
     codes = [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4]
-    for is_known, colour in ((False, UNKNOWN_EDGE), (True, KNOWN_EDGE)):
+    for is_known, colour in ((False, _UNKNOWN_EDGE), (True, _KNOWN_EDGE)):
         curves = PathCollection(
             [Curve(corner, codes) for corner in corners[known[1:] == is_known]],
             facecolors="none",
@@ -97,12 +97,12 @@ def _draw_edges(axes: Axes, layout: RadialLayout, known: BoolArray) -> None:
 
 def _draw_nodes(axes: Axes, layout: RadialLayout, known: BoolArray, is_cut: BoolArray) -> None:
     taxonomy = layout.taxonomy
-    colours = np.full(len(taxonomy), BLUE, dtype=object)
+    colours = np.full(len(taxonomy), _BLUE, dtype=object)
     diameters = np.full(len(taxonomy), layout.inner_diameter)
-    colours[taxonomy.leaves] = BLACK
-    colours[is_cut] = BLUE  # inner classes, though nothing is drawn below them
+    colours[taxonomy.leaves] = _BLACK
+    colours[is_cut] = _BLUE  # inner classes, though nothing is drawn below them
     diameters[taxonomy.leaves] = layout.leaf_diameter
-    colours[0] = RED
+    colours[0] = _RED
     diameters[0] = 2 * layout.inner_diameter
     colours[~known] = GREY
     order = np.argsort(known, kind="stable")  # the known ones on top
@@ -133,14 +133,14 @@ def _draw_leaf_names(axes: Axes, layout: RadialLayout, known: BoolArray) -> None
             horizontalalignment="right" if left else "left",
             verticalalignment="center",
             fontsize=layout.font_size,
-            color=BLACK if known[leaf] else UNKNOWN_NAME,
+            color=_BLACK if known[leaf] else _UNKNOWN_NAME,
         )
 
 
 def _draw_inner_names(axes: Axes, layout: RadialLayout, known: BoolArray) -> None:
     backdrop = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.4}
     for node, (x, y) in layout.inner_name_places().items():
-        colour = RED if node == 0 else BLUE
+        colour = _RED if node == 0 else _BLUE
         axes.text(
             x,
             y,
@@ -149,7 +149,7 @@ def _draw_inner_names(axes: Axes, layout: RadialLayout, known: BoolArray) -> Non
             horizontalalignment="center",
             verticalalignment="center",
             fontsize=layout.inner_font_size,
-            color=colour if known[node] else UNKNOWN_NAME,
+            color=colour if known[node] else _UNKNOWN_NAME,
             bbox=backdrop,
             zorder=4,
         )

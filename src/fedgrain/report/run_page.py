@@ -39,7 +39,7 @@ def run_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
     name = place.path.resolve().name
     clients = {knowledge_name(config): config}
     look = look_closely(place, name, clients, images=images, trust_code=trust_code)
-    blocks = [training_block(place)]
+    blocks = [_training_block(place)]
     if look.knowledge:
         blocks.append(knowledge_block(look.knowledge))
     again = shlex.join(["fedgrain", "run", "config.toml", "--out", f"again/{name}"])
@@ -47,7 +47,7 @@ def run_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
         title=name,
         kind="run",
         sentence=run_sentence(config, result, look.inspection),
-        sheets=(score_sheet(result), depth_sheet(result)),
+        sheets=(_score_sheet(result), _depth_sheet(result)),
         blocks=tuple(blocks),
         close=look.close,
         settings=(settings_sheet("Settings", config.settings()),),
@@ -88,7 +88,7 @@ def run_sentence(config: Config, result: Mapping[str, Any], found: Inspection | 
     return text + "."
 
 
-def score_sheet(result: Mapping[str, Any]) -> Sheet:
+def _score_sheet(result: Mapping[str, Any]) -> Sheet:
     """Return the scores in one row."""
     shown = {
         "HF": result["hf"],
@@ -106,13 +106,13 @@ def score_sheet(result: Mapping[str, Any]) -> Sheet:
     return sheet(title, tuple(shown), [tuple(shown.values())])
 
 
-def depth_sheet(result: Mapping[str, Any]) -> Sheet:
+def _depth_sheet(result: Mapping[str, Any]) -> Sheet:
     """Return the accuracy at each depth of the taxonomy."""
     rows = [(d + 1, percent(v)) for d, v in enumerate(result["accuracy_per_depth"] or ())]
     return sheet("Accuracy per depth of the taxonomy", ("depth", "accuracy"), rows)
 
 
-def training_block(place: RunFolder) -> Block:
+def _training_block(place: RunFolder) -> Block:
     """Return validation HF and the clients' mean loss over the rounds."""
     lines = place.metrics_lines()
     hf = [line["validation_hf"] for line in lines]

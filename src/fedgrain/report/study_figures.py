@@ -20,12 +20,12 @@ from fedgrain.studies.study import safe_name
 
 # Okabe and Ito's palette: distinct for every common kind of colour vision, as are the markers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STYLES = ("-", "--", "-.", ":")
 DODGE = 0.008  # of alpha, between two methods
 WIDEST = 0.06  # of alpha, all methods together
 WIDTH = 2000.0  # pixels at most: a picture for a page, and a small file
-MARGIN = 0.1  # inches, beside and above a legend
+_MARGIN = 0.1  # inches, beside and above a legend
 
 
 def draw_study(folder: str | Path, results: Results) -> list[Path]:
@@ -37,11 +37,11 @@ def draw_study(folder: str | Path, results: Results) -> list[Path]:
     if len(results.study.alphas) > 1:
         paths += draw_over_alpha(results, directory / "hf_over_alpha")
     for dataset in results.study.datasets:
-        paths += draw_training(
+        paths += _draw_training(
             folder, results, dataset, _stem(directory, "training", dataset, results)
         )
         stem = _stem(directory, "accuracy_per_depth", dataset, results)
-        paths += draw_depths(folder, results, dataset, stem)
+        paths += _draw_depths(folder, results, dataset, stem)
     return paths
 
 
@@ -56,7 +56,7 @@ def style_of(number: int) -> dict[str, Any]:
     """Return the look of the method with this number."""
     return {
         "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
+        "marker": _MARKERS[number % len(_MARKERS)],
         "linestyle": STYLES[number // len(COLOURS) % len(STYLES)],
     }
 
@@ -96,7 +96,7 @@ def _panels(columns: Sequence[Any]) -> tuple[Figure, Any]:
     return figure, figure.subplots(1, len(columns), squeeze=False, sharey=True)[0]
 
 
-def draw_training(
+def _draw_training(
     folder: str | Path, results: Results, dataset: str, path_stem: Path
 ) -> list[Path]:
     """Draw validation HF over rounds and cycles: the mean over seeds, a panel per alpha."""
@@ -122,7 +122,7 @@ def draw_training(
     return _with_legend(figure, panels, path_stem)
 
 
-def draw_depths(folder: str | Path, results: Results, dataset: str, path_stem: Path) -> list[Path]:
+def _draw_depths(folder: str | Path, results: Results, dataset: str, path_stem: Path) -> list[Path]:
     """Draw the accuracy at each depth of H: the mean over seeds, a panel per alpha."""
     study = results.study
     figure, panels = _panels(study.alphas)
@@ -210,7 +210,7 @@ def _with_legend(figure: Figure, panels: Sequence[Axes], path_stem: Path) -> lis
     )
     room = legend.get_window_extent()
     width, height = figure.get_size_inches()
-    whole = width + room.width / figure.dpi + MARGIN
-    figure.set_size_inches(whole, max(height, room.height / figure.dpi + 2 * MARGIN))
+    whole = width + room.width / figure.dpi + _MARGIN
+    figure.set_size_inches(whole, max(height, room.height / figure.dpi + 2 * _MARGIN))
     figure.tight_layout(rect=(0, 0, width / whole, 1))
     return write_picture(figure, path_stem, min(150.0, WIDTH / whole))

@@ -144,7 +144,7 @@ def _training_block(results: Results, place: StudyFolder, rates: Rates) -> Block
         for method in study.methods:
             runs = _cell(results, place, rates, (dataset, method, alpha))
             found = [[line["validation_hf"] for line in run.metrics_lines()] for run in runs]
-            mean = mean_curve([curve for curve in found if curve])
+            mean = _mean_curve([curve for curve in found if curve])
             if mean:
                 by_method[method] = mean
         if by_method:
@@ -155,10 +155,10 @@ def _training_block(results: Results, place: StudyFolder, rates: Rates) -> Block
     return Block("training", "Training", text, tuple(views), "alpha")
 
 
-def mean_curve(found: Sequence[Sequence[float]]) -> list[float]:
+def _mean_curve(found: Sequence[Sequence[float]]) -> list[float]:
     """Return the mean over runs per round; a run that stopped early stays where it stopped.
 
-    >>> mean_curve([[0.2, 0.4], [0.4]])
+    >>> _mean_curve([[0.2, 0.4], [0.4]])
     [0.30000000000000004, 0.4]
     """
     longest = max(map(len, found), default=0)

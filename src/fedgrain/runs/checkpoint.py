@@ -11,7 +11,7 @@ from fedgrain.federated.algorithm import Encoded, FederatedAlgorithm
 from fedgrain.runs.tensor_files import read_tensors, write_tensors
 
 FORMAT = "fedgrain-state-1"
-REMOVE = "remove it to start the run again"
+_REMOVE = "remove it to start the run again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +35,12 @@ def save_progress(path: Path, progress: RunProgress, algorithm: FederatedAlgorit
 
 def load_progress(path: Path, algorithm: FederatedAlgorithm[Any]) -> RunProgress:
     """Read what :func:`save_progress` wrote."""
-    tensors, about = read_tensors(path, REMOVE)
+    tensors, about = read_tensors(path, _REMOVE)
     if about.get("format") != FORMAT:
-        raise RunError(f"{path}: not the state of a run of this version of fedgrain; {REMOVE}")
+        raise RunError(f"{path}: not the state of a run of this version of fedgrain; {_REMOVE}")
     try:
         state = algorithm.decode(Encoded(tensors, about))
         names = [field.name for field in fields(RunProgress)[1:]]
         return RunProgress(state, **{name: about[name] for name in names if name in about})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RunError(f"{path}: damaged ({error}); {REMOVE}") from None
+        raise RunError(f"{path}: damaged ({error}); {_REMOVE}") from None

@@ -41,7 +41,7 @@ from fedgrain.taxonomy import Taxonomy, coarsen
 
 Indices = NDArray[np.int64]
 
-IMAGENET_SAMPLE_SEED = 46  # of the 500 images a class (method, section 10)
+_IMAGENET_SAMPLE_SEED = 46  # of the 500 images a class (method, section 10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def load_images(config: Config) -> LabelledImages:
     options: dict[str, object] = {}
     if config.dataset == "imagenet":
         given_seed = config.sample_seed
-        options["seed"] = IMAGENET_SAMPLE_SEED if given_seed is None else given_seed
+        options["seed"] = _IMAGENET_SAMPLE_SEED if given_seed is None else given_seed
     given = {
         "size": config.image_size,
         "per_class": config.images_per_class,

@@ -92,7 +92,7 @@ def run(
                 load_progress(
                     place.state, algorithm
                 )  # find a damaged one before the result is given up
-        processes, device = number_of_workers(workers, prepared), device_named(device)
+        processes, device = _number_of_workers(workers, prepared), _device_named(device)
         if processes > 1:
             prepared = prepared.with_images(shared(prepared.data.images))
         trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings, device)
@@ -101,7 +101,7 @@ def run(
         with disk_space(place):
             if place:
                 place.claim(config, fingerprint)
-            with engine_of(trainer, processes, config.client_time_limit) as engine:
+            with _engine_of(trainer, processes, config.client_time_limit) as engine:
                 return train_and_test(
                     config,
                     prepared.description,
@@ -164,7 +164,7 @@ def disk_space(place: RunFolder | None) -> Iterator[None]:
         ) from None
 
 
-def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
+def _number_of_workers(wanted: int | str, prepared: Prepared) -> int:
     """Return the number of training processes, at most the clients in a round."""
     if wanted == "auto":
         wanted = os.environ.get("FEDGRAIN_WORKERS") or available_cores()
@@ -180,7 +180,7 @@ def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
     return min(count, pairs)
 
 
-def device_named(wanted: str) -> str:
+def _device_named(wanted: str) -> str:
     """Return the device to train on; "auto" is CUDA where there is one."""
     there = torch.cuda.is_available()
     if wanted == "auto":
@@ -194,7 +194,7 @@ def device_named(wanted: str) -> str:
 
 
 @contextmanager
-def engine_of(trainer: ClientTrainer, workers: int, time_limit: float | None) -> Iterator[Engine]:
+def _engine_of(trainer: ClientTrainer, workers: int, time_limit: float | None) -> Iterator[Engine]:
     """Provide the engine for this many workers; one worker trains in this process."""
     if workers == 1:
         yield SequentialEngine(trainer)
@@ -221,7 +221,7 @@ def train_and_test(
     the result.
     """
     with disk_space(place):
-        progress = train_rounds(algorithm, engine, initial, place, callbacks)
+        progress = _train_rounds(algorithm, engine, initial, place, callbacks)
         final = algorithm.final_model(progress.state, engine)
         model = description.with_weights(final.weights, by_branch=final.by_branch)
         values = {**result_values(config, prepared, model, final, progress), **about()}
@@ -233,7 +233,7 @@ def train_and_test(
     return Result(values, model, place.path if place else None)
 
 
-def train_rounds(
+def _train_rounds(
     algorithm: FederatedAlgorithm[Any],
     engine: Engine,
     initial: State,

@@ -28,11 +28,11 @@ from fedgrain.runs.config import PLACES, Config, differences, read_config
 from fedgrain.runs.tensor_files import about_of
 
 AGAIN = "copy the folder again, or run it again in a new one"
-TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # files of servers and trackers
-ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # keys of a line of metrics
+_TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # files of servers and trackers
+_ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # keys of a line of metrics
 CAPS = ("rounds", "cycles")  # settings that may be raised later
 _SCORE = (float, int, type(None))
-RESULT: dict[str, Any] = {  # keys of every result
+_RESULT: dict[str, Any] = {  # keys of every result
     **dict.fromkeys(("hr", "hp", "hf", "accuracy", "validation_hf"), _SCORE),
     **dict.fromkeys(("rounds", "cycles"), int),
     "seconds": (float, int),
@@ -62,7 +62,7 @@ class RunFolder:
     def written(self) -> list[str]:
         """Names of the files that are written whole."""
         files = (self.config, self.environment, self.metrics, self.state, self.best)
-        return [path.name for path in (*files, self.model, self.result, self.again)] + [*TRACKED]
+        return [path.name for path in (*files, self.model, self.result, self.again)] + [*_TRACKED]
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -238,7 +238,7 @@ class RunFolder:
                 line = parse_json(one, self.metrics)
             except FedgrainError:
                 line = None
-            if not isinstance(line, dict) or not line.keys() >= ROUND:
+            if not isinstance(line, dict) or not line.keys() >= _ROUND:
                 raise RunError(f"{self.metrics}, line {number}: not a round of a run; {AGAIN}")
             lines.append(line)
         if self.ended:
@@ -270,7 +270,7 @@ class RunFolder:
     def _read_result(self) -> tuple[dict[str, Any], tuple[int, str | None]]:
         values, checked = read_checked(self.result, AGAIN, RunError)
         rounds = values.pop("metrics", None)
-        for name, kinds in RESULT.items():
+        for name, kinds in _RESULT.items():
             if not isinstance(values.get(name, ...), kinds):
                 raise RunError(f"{self.result}: {name} is missing or damaged; {AGAIN}")
         if not checked:

@@ -29,7 +29,7 @@ from fedgrain.scoring.rules import node_log_probs, predict
 from fedgrain.taxonomy import Taxonomy, from_json, to_json
 
 FORMAT = "fedgrain-model-1"
-MOST_PIXELS = 4096  # of a side of an image, the same limit as in decoding
+_MOST_PIXELS = 4096  # of a side of an image, the same limit as in decoding
 
 
 @dataclass(frozen=True)
@@ -175,10 +175,10 @@ def _built(folder: RunFolder, about: dict[str, Any]) -> TrainedModel:
     head = build_head(about["head"], taxonomy, **settings)
     height, width, channels = about["image_shape"]
     shape = (height, width, channels)
-    if not all(type(side) is int and 1 <= side <= MOST_PIXELS for side in shape):
-        raise ValueError(f"image_shape must have three whole numbers from 1 to {MOST_PIXELS}")
+    if not all(type(side) is int and 1 <= side <= _MOST_PIXELS for side in shape):
+        raise ValueError(f"image_shape must have three whole numbers from 1 to {_MOST_PIXELS}")
     normalisation = _normalisation(about["mean"], about["deviation"], channels=shape[2])
-    net = model_net(about["net"], head, shape, state, branches=about["branches"])
+    net = _model_net(about["net"], head, shape, state, branches=about["branches"])
     return TrainedModel(
         taxonomy, full, normalisation, shape, about["net"], about["head"], settings, head, net
     )
@@ -216,11 +216,11 @@ class ModelDescription:
             head_name=spec.head,
             head_settings=spec.head_settings,
             head=head,
-            net=model_net(spec.net, head, shape, weights, branches=by_branch),
+            net=_model_net(spec.net, head, shape, weights, branches=by_branch),
         )
 
 
-def model_net(
+def _model_net(
     name: str, head: Head, image_shape: tuple[int, int, int], state: State, *, branches: bool
 ) -> nn.Module:
     """Build a net, or one per branch, and load the weights."""

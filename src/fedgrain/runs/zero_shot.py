@@ -17,7 +17,7 @@ from fedgrain.randomness import numpy_generator
 from fedgrain.scoring.metrics import mean_hf
 from fedgrain.taxonomy import Taxonomy
 
-HIDDEN = "hidden"  # the split of unseen images that are not for testing
+_HIDDEN = "hidden"  # the split of unseen images that are not for testing
 
 
 def seen_leaves(full_taxonomy: Taxonomy, seed: int) -> NDArray[np.bool_]:
@@ -48,7 +48,7 @@ def hide_unseen(data: LabelledImages, seed: int) -> LabelledImages:
     test = data.split_names.index("test") if "test" in data.split_names else -1
     hidden = np.int8(len(data.split_names))
     splits = np.where(unseen & (data.splits != test), hidden, data.splits)
-    return replace(data, splits=splits, split_names=(*data.split_names, HIDDEN))
+    return replace(data, splits=splits, split_names=(*data.split_names, _HIDDEN))
 
 
 def seen_and_unseen_hf(

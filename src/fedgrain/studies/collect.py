@@ -18,8 +18,8 @@ from fedgrain.studies.intervals import Estimate, estimate
 from fedgrain.studies.study import Study, cell_runs, read_study
 from fedgrain.studies.study_folder import StudyFolder
 
-SKEW_METRICS = {"hr": "HR", "hp": "HP", "hf": "HF"}
-ZERO_SHOT_METRICS = {"seen_hf": "seen HF", "unseen_hf": "unseen HF"}
+_SKEW_METRICS = {"hr": "HR", "hp": "HP", "hf": "HF"}
+_ZERO_SHOT_METRICS = {"seen_hf": "seen HF", "unseen_hf": "unseen HF"}
 Key = tuple[str, str, float]  # data set, method, alpha
 
 
@@ -47,7 +47,7 @@ class Results:
     @property
     def metrics(self) -> dict[str, str]:
         """Names of the columns by metric."""
-        return ZERO_SHOT_METRICS if self.study.zero_shot else SKEW_METRICS
+        return _ZERO_SHOT_METRICS if self.study.zero_shot else _SKEW_METRICS
 
     def by_seed(self, dataset: str, method: str, alpha: float, metric: str) -> Mapping[int, float]:
         """Return a metric of every finished seed."""
@@ -75,7 +75,7 @@ def collect(folder: str | Path) -> Results:
         raise StudyError(f"{folder}: no study here (there is no {place.study.name})")
     study = read_study(place.study)
     rates = place.rates() if study.search else {}
-    metrics = ZERO_SHOT_METRICS if study.zero_shot else SKEW_METRICS
+    metrics = _ZERO_SHOT_METRICS if study.zero_shot else _SKEW_METRICS
     scores: dict[Key, dict[str, dict[int, float]]] = {}
     missing, cut_short = 0, set[str]()
     for dataset, method, alpha, seed in product(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import fmean, stdev
 
-FEWEST_SEEDS = 3  # with fewer the values themselves are reported, no interval (section 10)
+_FEWEST_SEEDS = 3  # with fewer the values themselves are reported, no interval (section 10)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     """
     count = len(values)
     interval = None
-    if count >= FEWEST_SEEDS:
+    if count >= _FEWEST_SEEDS:
         interval = t_quantile(0.975, count - 1) * stdev(values) / math.sqrt(count)
     return Estimate(tuple(values), fmean(values), interval)
 

@@ -18,7 +18,7 @@ from fedgrain import catalogue
 from fedgrain.errors import ConfigError, StudyError
 from fedgrain.runs.config import Config, setting_of
 
-BOUNDS = ("local-only", "centralised", "oracle")
+_BOUNDS = ("local-only", "centralised", "oracle")
 PAPER_HEADS = (
     "flat-softmax",
     "cond-sigmoid",
@@ -125,7 +125,7 @@ def is_bound(name: str) -> bool:
 
 def _parse_plain(name: str) -> Method:
     bound, _, bound_head = name.partition(":")
-    if bound in BOUNDS:
+    if bound in _BOUNDS:
         if ":" in name and not bound_head:
             raise StudyError(f"method {name!r}: a head is missing after the colon")
         head = bound_head or "cond-softmax"
@@ -135,7 +135,7 @@ def _parse_plain(name: str) -> Method:
     if not slash:
         raise StudyError(
             f"method {name!r} is neither <head>/<supervision>, such as flat-softmax/projection or "
-            f"fedbdft/paper, nor one of {', '.join(BOUNDS)}"
+            f"fedbdft/paper, nor one of {', '.join(_BOUNDS)}"
         )
     first, _, rest = head.partition(":")
     entry = catalogue.ALGORITHMS.get(first, catalogue.ALGORITHMS["fedavg"])

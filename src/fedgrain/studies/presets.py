@@ -9,12 +9,17 @@ from fedgrain.errors import StudyError
 from fedgrain.studies.methods import PAPER_HEADS
 from fedgrain.studies.study import Study
 
-SEVEN_METHODS = (*(f"{head}/paper" for head in PAPER_HEADS), "fedbdft/paper")
-FOUR_METHODS = ("flat-softmax/paper", "softmax-margin/paper", "cond-softmax/paper", "fedbdft/paper")
-UNTIL_IT_STOPS: dict[str, Any] = {"rounds": 1000, "cycles": 1000}  # early stopping decides
+_SEVEN_METHODS = (*(f"{head}/paper" for head in PAPER_HEADS), "fedbdft/paper")
+_FOUR_METHODS = (
+    "flat-softmax/paper",
+    "softmax-margin/paper",
+    "cond-softmax/paper",
+    "fedbdft/paper",
+)
+_UNTIL_IT_STOPS: dict[str, Any] = {"rounds": 1000, "cycles": 1000}  # early stopping decides
 SMALL: dict[str, Any] = {"seeds": tuple(range(47, 57)), "search_seeds": tuple(range(42, 47))}
 LARGE: dict[str, Any] = {"seeds": tuple(range(47, 52)), "search_seeds": tuple(range(43, 46))}
-DEMO_METHODS = (
+_DEMO_METHODS = (
     "flat-softmax/paper",
     "cond-softmax/paper",
     "fedbdft/paper",
@@ -33,7 +38,7 @@ def preset(name: str, datasets: Sequence[str] | None = None) -> Study:
         return Study(
             name,
             datasets=tuple(datasets or ("glyphs",)),
-            methods=DEMO_METHODS,
+            methods=_DEMO_METHODS,
             alphas=(0.0, 0.9),
             seeds=(47, 48, 49),
             settings={"rounds": 18, "cycles": 5, "lr": 0.1},
@@ -44,10 +49,10 @@ def preset(name: str, datasets: Sequence[str] | None = None) -> Study:
     return Study(
         name,
         datasets=chosen,
-        methods=FOUR_METHODS if large else SEVEN_METHODS,
+        methods=_FOUR_METHODS if large else _SEVEN_METHODS,
         alphas=(0.0,) if zero_shot else (0.0, 0.3, 0.6, 0.9),
         zero_shot=zero_shot,
         search=True,
-        settings=UNTIL_IT_STOPS,
+        settings=_UNTIL_IT_STOPS,
         **(LARGE if large else SMALL),
     )

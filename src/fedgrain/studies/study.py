@@ -21,7 +21,7 @@ from fedgrain.parsing import parse_toml, refuse_unknown
 from fedgrain.runs.config import Config, toml_value
 from fedgrain.studies.methods import GRID, Method, method_name, parse_method
 
-IMAGENET_SAMPLE = 42  # seed of the images for the search
+_IMAGENET_SAMPLE = 42  # seed of the images for the search
 MAY_GROW = ("datasets", "methods", "alphas", "seeds")
 
 
@@ -124,7 +124,7 @@ class Study:
         start = rates.get(entry.head, {}) if entry.begins_with and entry.head else {}
         on_top = {**start, setting: value, "dataset": dataset, "seed": seed}
         (config,) = self._configs(given, parse_method(f"{searched}/paper"), 0.0, on_top)
-        return replace(config, sample_seed=IMAGENET_SAMPLE) if dataset == "imagenet" else config
+        return replace(config, sample_seed=_IMAGENET_SAMPLE) if dataset == "imagenet" else config
 
     def tried(self, setting: str) -> tuple[float, ...]:
         """Return the candidates of a search for a setting."""
@@ -212,18 +212,18 @@ def cell_runs(
 def linked(configs: Mapping[str, Config]) -> list[PlannedRun]:
     """Let each two-stage run start from the run that equals its first stage, if there is one."""
     whole = {
-        first_stage(config): name
+        _first_stage(config): name
         for name, config in configs.items()
         if catalogue.algorithm(config.algorithm).begins_with is None
     }
     runs = []
     for name, config in configs.items():
         staged = catalogue.algorithm(config.algorithm).begins_with is not None
-        runs.append(PlannedRun(name, config, whole.get(first_stage(config)) if staged else None))
+        runs.append(PlannedRun(name, config, whole.get(_first_stage(config)) if staged else None))
     return sorted(runs, key=lambda run: run.after is not None)
 
 
-def first_stage(config: Config) -> Config:
+def _first_stage(config: Config) -> Config:
     """Return the config of an algorithm's first stage, with later settings at their defaults."""
     later = {name for entry in catalogue.ALGORITHMS.values() for name in entry.own_settings}
     return replace(

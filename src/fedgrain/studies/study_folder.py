@@ -11,7 +11,7 @@ from fedgrain.files import parts_of
 from fedgrain.runs.run_folder import CAPS
 from fedgrain.studies.study import MAY_GROW, Study, read_study
 
-SEARCHED = ", which was used in the search and cannot change after it"
+_SEARCHED = ", which was used in the search and cannot change after it"
 Rates = dict[str, dict[str, dict[str, float]]]  # data set -> head or algorithm -> setting -> value
 
 
@@ -72,7 +72,7 @@ def check_folder(study: Study, place: StudyFolder) -> None:
             grown = {n for n in CAPS if name == "settings" and new[n] > old[n]}
             searched = grown.difference(study.search_settings) if study.search else set()
             differing = [
-                f"{n} ({old.get(n)} and {new.get(n)}{SEARCHED if n in searched else ''})"
+                f"{n} ({old.get(n)} and {new.get(n)}{_SEARCHED if n in searched else ''})"
                 for n in both
                 if old.get(n) != new.get(n) and n not in grown - searched
             ]

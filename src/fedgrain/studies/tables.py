@@ -13,7 +13,7 @@ from fedgrain.studies.collect import Results, paper_figures, run_folders
 from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.methods import is_bound, parse_method
 
-DIGITS = 3
+_DIGITS = 3
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Column:
 
     group: str
     name: str
-    digits: int = DIGITS
+    digits: int = _DIGITS
     percent: bool = False
     signed: bool = False
 
@@ -118,7 +118,7 @@ def _ranked(entries: dict[str, Cell | None]) -> dict[str, Cell | None]:
     }
     if len(competing) < 2 or any(cell.interval is None for cell in competing.values()):
         return entries
-    printed = {name: round(cell.mean, DIGITS) for name, cell in competing.items()}
+    printed = {name: round(cell.mean, _DIGITS) for name, cell in competing.items()}
     places = sorted(set(printed.values()), reverse=True)[:2]
     marks = {
         name: replace(competing[name], rank=places.index(value) + 1)

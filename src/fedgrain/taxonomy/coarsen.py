@@ -28,7 +28,7 @@ from fedgrain.taxonomy.silhouette import Positions
 from fedgrain.taxonomy.subsets import Choice, best_subset
 from fedgrain.taxonomy.tree import Taxonomy
 
-SINGLETONS = ("cohesive", "neutral")
+_SINGLETONS = ("cohesive", "neutral")
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive")
     """
     if max_children < 2:
         raise TaxonomyError(f"max_children must be at least 2, not {max_children}")
-    if singletons not in SINGLETONS:
-        raise TaxonomyError(f"singletons is one of {', '.join(SINGLETONS)}, not {singletons!r}")
+    if singletons not in _SINGLETONS:
+        raise TaxonomyError(f"singletons is one of {', '.join(_SINGLETONS)}, not {singletons!r}")
     deepest = int(taxonomy.depth.max())
     if deepest > MAX_DEPTH:
         first = int((taxonomy.depth > MAX_DEPTH).argmax())

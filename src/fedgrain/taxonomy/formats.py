@@ -24,7 +24,7 @@ from fedgrain.taxonomy.tree import Taxonomy
 if TYPE_CHECKING:
     import networkx
 
-JSON_FORMAT = "fedgrain-taxonomy-1"
+_JSON_FORMAT = "fedgrain-taxonomy-1"
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,13 @@ def to_json(taxonomy: Taxonomy) -> dict[str, Any]:
         {"id": node, "parent": parent, "name": name}
         for node, parent, name in zip(taxonomy.ids, parents, taxonomy.names, strict=True)
     ]
-    return {"format": JSON_FORMAT, "nodes": nodes}
+    return {"format": _JSON_FORMAT, "nodes": nodes}
 
 
 def from_json(content: Any, where: str = "the taxonomy") -> Taxonomy:
     """Build the taxonomy from what :func:`to_json` returned."""
-    if not isinstance(content, dict) or content.get("format") != JSON_FORMAT:
-        raise TaxonomyError(f'{where}: not a taxonomy; "format" must be "{JSON_FORMAT}"')
+    if not isinstance(content, dict) or content.get("format") != _JSON_FORMAT:
+        raise TaxonomyError(f'{where}: not a taxonomy; "format" must be "{_JSON_FORMAT}"')
     nodes = content.get("nodes")
     if not isinstance(nodes, list):
         raise TaxonomyError(f'{where}: "nodes" must be a list of nodes')

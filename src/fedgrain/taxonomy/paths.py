@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from fedgrain.taxonomy.tree import Taxonomy
 
-Parents = Mapping[str, Sequence[str]]  # node -> its parents in pointer order
+_Parents = Mapping[str, Sequence[str]]  # node -> its parents in pointer order
 
 
-def ancestors_upwards(parents_of: Parents, start: str) -> list[str]:
+def ancestors_upwards(parents_of: _Parents, start: str) -> list[str]:
     """Return ``start`` and everything above it, in the order it is met."""
     met = {start: None}
     for node in (queue := [start]):
@@ -30,7 +30,7 @@ def ancestors_upwards(parents_of: Parents, start: str) -> list[str]:
     return list(met)
 
 
-def longest_distances(parents_of: Parents, classes: Iterable[str], root: str) -> dict[str, int]:
+def longest_distances(parents_of: _Parents, classes: Iterable[str], root: str) -> dict[str, int]:
     """Longest number of edges up to the root for the classes and all above them that reach it."""
     distance: dict[str, int] = {root: 0}
     finished: set[str] = {root}  # only membership is asked
@@ -52,13 +52,13 @@ def longest_distances(parents_of: Parents, classes: Iterable[str], root: str) ->
     return distance
 
 
-def choose_parents(parents_of: Parents, classes: Sequence[str], root: str) -> dict[str, str]:
+def choose_parents(parents_of: _Parents, classes: Sequence[str], root: str) -> dict[str, str]:
     """Fix one parent for every node on the way up from the classes, by the rule of section 2."""
     return _choose(parents_of, classes, root)[0]
 
 
 def choose_all_parents(
-    parents_of: Parents, classes: Sequence[str], root: str
+    parents_of: _Parents, classes: Sequence[str], root: str
 ) -> tuple[dict[str, str], list[str]]:
     """Do the same, then fix a parent for every node above the classes that no path goes through.
 
@@ -71,7 +71,7 @@ def choose_all_parents(
     for node in sorted(distance, key=lambda node: -distance[node]):  # a parent may be on the way
         if node not in met:
             stranded.append(node)
-            fix_path(best_longest_path(longest, distance, use, fixed, node), fixed)
+            _fix_path(_best_longest_path(longest, distance, use, fixed, node), fixed)
             while node not in met:
                 met.add(node)
                 node = fixed[node]
@@ -79,7 +79,7 @@ def choose_all_parents(
 
 
 def _choose(
-    parents_of: Parents, classes: Sequence[str], root: str
+    parents_of: _Parents, classes: Sequence[str], root: str
 ) -> tuple[dict[str, str], dict[str, list[str]], dict[str, int], dict[str, int]]:
     """Return the fixed parents, and what they were chosen by."""
     distance = longest_distances(parents_of, classes, root)
@@ -93,12 +93,12 @@ def _choose(
             use[node] += 1
     fixed: dict[str, str] = {}
     for leaf in classes:
-        fix_path(best_longest_path(longest, distance, use, fixed, leaf), fixed)
+        _fix_path(_best_longest_path(longest, distance, use, fixed, leaf), fixed)
     return fixed, longest, distance, use
 
 
-def best_longest_path(
-    longest: Parents,
+def _best_longest_path(
+    longest: _Parents,
     distance: Mapping[str, int],
     use: Mapping[str, int],
     fixed: Mapping[str, str],
@@ -123,7 +123,7 @@ def best_longest_path(
     return path
 
 
-def fix_path(path: Sequence[str], fixed: dict[str, str]) -> None:
+def _fix_path(path: Sequence[str], fixed: dict[str, str]) -> None:
     """Fix the parents a path brings; a parent once fixed stays."""
     for node, parent in itertools.pairwise(path):
         fixed.setdefault(node, parent)
@@ -139,7 +139,7 @@ def tree_edges(fixed: Mapping[str, str], classes: Iterable[str]) -> list[tuple[s
     return [(parent, child) for child, parent in edges.items()]
 
 
-def all_paths(parents_of: Parents, leaf: str, root: str, limit: int = 1000) -> list[list[str]]:
+def all_paths(parents_of: _Parents, leaf: str, root: str, limit: int = 1000) -> list[list[str]]:
     """List the paths from a class up to the root, in pointer order, at most ``limit`` of them."""
     reaches = longest_distances(parents_of, [leaf], root)
     paths: list[list[str]] = []
@@ -154,7 +154,7 @@ def all_paths(parents_of: Parents, leaf: str, root: str, limit: int = 1000) -> l
 
 
 def choose_parents_by_images(
-    parents_of: Parents,
+    parents_of: _Parents,
     classes: Sequence[str],
     root: str,
     features: NDArray[np.floating],
@@ -172,7 +172,7 @@ def choose_parents_by_images(
     start = choose_parents(parents_of, classes, root)
     fixed: dict[str, str] = {}
     for number, leaf in enumerate(classes):
-        chosen = walks_to(start, leaf)  # kept where there is one candidate, and in a tie
+        chosen = _walks_to(start, leaf)  # kept where there is one candidate, and in a tie
         candidates = [p for p in all_paths(parents_of, leaf, root) if not _contradicts(p, fixed)]
         best = -np.inf
         for path in [chosen, *candidates] if len(candidates) > 1 else []:
@@ -180,7 +180,7 @@ def choose_parents_by_images(
             score = _agreement(tree_of(trial), classes, number, cosine[number])
             if score > best + 1e-12:
                 best, chosen = score, path
-        fix_path(chosen, fixed)
+        _fix_path(chosen, fixed)
         start.update(fixed)
     return fixed
 
@@ -189,7 +189,7 @@ def _contradicts(path: Sequence[str], fixed: Mapping[str, str]) -> bool:
     return any(fixed.get(n, p) != p for n, p in itertools.pairwise(path))
 
 
-def walks_to(fixed: Mapping[str, str], leaf: str) -> list[str]:
+def _walks_to(fixed: Mapping[str, str], leaf: str) -> list[str]:
     """Return the path from a class up to the root under a choice of parents."""
     path = [leaf]
     while path[-1] in fixed:

@@ -27,7 +27,7 @@ Leaves = tuple[int, float, float, int]
 # [depth]: the distance of a leaf elsewhere to the nearest of a form's clusters; the leaves in them.
 Form = tuple[Sequence[float], list[Leaves]]
 
-BLOCK_WORK = 2 * 10**6
+_BLOCK_WORK = 2 * 10**6
 
 
 class Candidates(NamedTuple):
@@ -69,7 +69,7 @@ def with_nearest(
     return [(form, first, second) for form in forms]
 
 
-def summed_silhouettes(
+def _summed_silhouettes(
     leaves: list[Leaves], away: Sequence[float], first: Sequence[float], second: Sequence[float]
 ) -> float:
     """Sum over leaves under one child; ``away`` is the child's own form as ``first`` counts it."""
@@ -97,7 +97,7 @@ def score_of(candidates: Candidates, subset: Positions) -> float:
         return -inf
     total = 0.0
     for (away, leaves), first, second in with_nearest(forms, candidates.depths):
-        total += summed_silhouettes(leaves, away, first, second)
+        total += _summed_silhouettes(leaves, away, first, second)
     return total / candidates.size
 
 
@@ -110,12 +110,12 @@ def bounds(candidates: Candidates) -> tuple[float, list[float]]:
     """
     kept = with_nearest(candidates.kept, candidates.depths)
     totals = [
-        summed_silhouettes(leaves, away, first, second) for (away, leaves), first, second in kept
+        _summed_silhouettes(leaves, away, first, second) for (away, leaves), first, second in kept
     ]
     gains = []
     for position, (_, leaves) in candidates.expanded.items():
         (away, _), first, second = kept[position]
-        most = summed_silhouettes(leaves, away, first, second)
+        most = _summed_silhouettes(leaves, away, first, second)
         gains.append((most - totals[position]) / candidates.size)
     return sum(totals) / candidates.size, gains
 
@@ -127,7 +127,7 @@ class BlockScores:
         """Turn the forms into arrays; families are rows of leaves that are alike."""
         self.opened = [*candidates.expanded]
         self.size = candidates.size
-        self.rows = max(1, BLOCK_WORK // candidates.work)
+        self.rows = max(1, _BLOCK_WORK // candidates.work)
         both = (candidates.kept, candidates.forms(tuple(self.opened)))
         away = np.array([[away[candidates.depths] for away, _ in forms] for forms in both])
         self.kept, self.expanded = away.swapaxes(1, 2)  # [depth, child]

@@ -29,13 +29,13 @@ from fedgrain.taxonomy.silhouette import (
 TIE = 1e-9  # scores this close are equal (method, section 4)
 ROUNDING = 1e-12  # more than a bound or a score may be off by
 EXACT_SUBSETS = 2**20  # beyond this many subsets, or this much work, the search takes over
-EXACT_WORK = 10**9
-SEARCH_WORK = 2 * 10**9
+_EXACT_WORK = 10**9
+_SEARCH_WORK = 2 * 10**9
 ONE_BY_ONE_WORK = 2_000
-KIND_DIGITS = 12  # forms are alike that agree to this many digits
+_KIND_DIGITS = 12  # forms are alike that agree to this many digits
 FIRST_BLOCK = 64  # subsets; each further block has four times as many
 
-Scored = list[tuple[float, Positions]]
+_Scored = list[tuple[float, Positions]]
 
 
 class Choice(NamedTuple):
@@ -64,7 +64,7 @@ def best_subset(candidates: Candidates) -> Choice:
     if max(gains, default=-inf) < original - base - TIE - ROUNDING:  # no expansion can pay
         return Choice((), original, original, True)
     count = count_feasible(candidates)
-    if count > EXACT_SUBSETS or count * candidates.work > EXACT_WORK:
+    if count > EXACT_SUBSETS or count * candidates.work > _EXACT_WORK:
         return _best_of_many(candidates, base, gains, original, count)
     if count * candidates.work <= ONE_BY_ONE_WORK:
         scored = _one_by_one(candidates, base, gains, original)
@@ -74,7 +74,7 @@ def best_subset(candidates: Candidates) -> Choice:
     return _chosen([*scored, (original, ())], original)
 
 
-def _chosen(scored: Scored, original: float) -> Choice:
+def _chosen(scored: _Scored, original: float) -> Choice:
     best = max(scored)[0]
     if best == -inf:
         return Choice((), None, None, True)
@@ -108,7 +108,7 @@ def count_feasible(candidates: Candidates) -> int:
     return sum(ways)
 
 
-def _one_by_one(candidates: Candidates, base: float, gains: list[float], best: float) -> Scored:
+def _one_by_one(candidates: Candidates, base: float, gains: list[float], best: float) -> _Scored:
     """Score the feasible subsets, but for the empty one, that may be best or tied with the best."""
     subsets: list[tuple[float, Positions, int]] = [(base, (), 0)]
     for position, extra, gain in zip(candidates.expanded, candidates.extra, gains, strict=True):
@@ -132,7 +132,7 @@ def _one_by_one(candidates: Candidates, base: float, gains: list[float], best: f
 
 def _in_blocks(
     candidates: Candidates, subsets: BoolArray, bound: FloatArray, best: float
-) -> Scored:
+) -> _Scored:
     """Do the same for many subsets; of those scored, return the best and what is tied with it."""
     order = np.argsort(-bound, kind="stable")
     subsets, bound = subsets[order], bound[order]
@@ -148,7 +148,7 @@ def _in_blocks(
     return _listed(candidates, scores[worth], subsets[worth])
 
 
-def _listed(candidates: Candidates, scores: FloatArray, subsets: BoolArray) -> Scored:
+def _listed(candidates: Candidates, scores: FloatArray, subsets: BoolArray) -> _Scored:
     opened = np.array([*candidates.expanded], dtype=np.intp)
     positions = [tuple(opened[subset].tolist()) for subset in subsets]
     return list(zip(scores.tolist(), positions, strict=True))
@@ -177,8 +177,8 @@ def _alike(candidates: Candidates, gains: list[float]) -> list[_Alike]:
     for column, (position, expanded) in enumerate(candidates.expanded.items()):
         kind: list[Any] = [candidates.extra[column]]
         for away, leaves in (candidates.kept[position], expanded):
-            seen = [round(distance, KIND_DIGITS) for distance in away[candidates.depths]]
-            own = [(d, round(a, KIND_DIGITS), round(b, KIND_DIGITS), n) for d, a, b, n in leaves]
+            seen = [round(distance, _KIND_DIGITS) for distance in away[candidates.depths]]
+            own = [(d, round(a, _KIND_DIGITS), round(b, _KIND_DIGITS), n) for d, a, b, n in leaves]
             kind += [tuple(seen), tuple(sorted(own))]
         group = _Alike([], candidates.extra[column], gains[column])
         kinds.setdefault(tuple(kind), group).columns.append(column)
@@ -205,7 +205,7 @@ def _worth_scoring(
 
     They grow group by group, and those are left out that reach it with none of the next groups.
     """
-    limit = min(EXACT_SUBSETS, EXACT_WORK // candidates.work)
+    limit = min(EXACT_SUBSETS, _EXACT_WORK // candidates.work)
     subsets = np.zeros((1, len(candidates.extra)), dtype=np.bool_)
     used, bound = np.zeros(1, dtype=np.int64), np.full(1, base)
     for group, later in zip(groups, _most_to_gain(groups, candidates.spare)[1:], strict=True):
@@ -225,7 +225,7 @@ def _worth_scoring(
     return subsets, bound
 
 
-def _searched(candidates: Candidates) -> Scored:
+def _searched(candidates: Candidates) -> _Scored:
     """Climb from two starts, one flip at a time, to a local best; the work is bounded.
 
     The better of the two ends need not be the best of all.
@@ -235,7 +235,7 @@ def _searched(candidates: Candidates) -> Scored:
     cheapest_first = np.argsort(extra, kind="stable")
     full = empty.copy()
     full[cheapest_first[np.cumsum(extra[cheapest_first]) <= candidates.spare]] = True
-    steps = max(1, SEARCH_WORK // (2 * len(extra) * candidates.work))
+    steps = max(1, _SEARCH_WORK // (2 * len(extra) * candidates.work))
     score_rows = BlockScores(candidates)
     climbs = [_climb(score_rows, start, extra, candidates.spare, steps) for start in (empty, full)]
     ends = np.stack(climbs)

@@ -23,14 +23,14 @@ from fedgrain.taxonomy.paths import (
 from fedgrain.taxonomy.tree import Taxonomy
 
 # Three hypernym edges lead into abstractions; the method hangs these synsets elsewhere.
-REHUNG = {
+_REHUNG = {
     "n06794110": ("n04217882",),  # street sign: from signboard instead of sign
     "n06874185": ("n04217882",),  # traffic light: from signboard instead of light
     "n13899404": ("n04274530",),  # ball: from the artefact sphere instead of the shape
 }
 
 
-def wnid_of(offset: int) -> str:
+def _wnid_of(offset: int) -> str:
     """Return ``n`` and the 8-digit WordNet 3.0 offset."""
     return f"n{offset:08d}"
 
@@ -41,7 +41,7 @@ class WordNet:
     def __init__(self, text: str) -> None:
         """Take the table that ``scripts/make_wordnet.py`` lays out, one column per line."""
         offsets, hypernyms, lemmas, senses = (line.split(" ") for line in text.splitlines())
-        self.wnids = tuple(wnid_of(offset) for offset in accumulate(map(int, offsets)))
+        self.wnids = tuple(_wnid_of(offset) for offset in accumulate(map(int, offsets)))
         self._hypernyms, self._lemmas, self._senses = hypernyms, lemmas, senses
         self._row = {wnid: row for row, wnid in enumerate(self.wnids)}
 
@@ -169,7 +169,7 @@ def _hypernym_graph(nouns: WordNet, classes: Sequence[str], root: str) -> dict[s
     while pending:
         node = pending.pop()
         if node not in graph:
-            above = list(REHUNG.get(node, ())) or nouns.hypernyms(node)
+            above = list(_REHUNG.get(node, ())) or nouns.hypernyms(node)
             graph[node] = [] if node == root else above
             pending.extend(graph[node])
     return graph
