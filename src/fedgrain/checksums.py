@@ -73,12 +73,12 @@ def read_checked(
     return content, True
 
 
-_told_unchecked = False
+_warned_unchecked = False
 
 
-def tell_unchecked(path: Path) -> None:
+def warn_unchecked(path: Path) -> None:
     """Warn, once per process, that files of an older version are read unchecked."""
-    global _told_unchecked
-    if not _told_unchecked:
-        _told_unchecked = True
+    global _warned_unchecked
+    if not _warned_unchecked:
+        _warned_unchecked = True
         _LOG.warning("fedgrain: %s is of an older version and has no checksum; not checked", path)

@@ -124,13 +124,13 @@ class Quiet:
 
 
 def run_study(file: Path, folder: Path) -> int:
-    """Run a study as the command does, but in one process; a refusal is told as it tells it."""
+    """Run a study as the command does, but in one process; print a refusal as the command does."""
     from fedgrain.errors import FedgrainError
-    from fedgrain.studies.execute import run_study as work_off
+    from fedgrain.studies.execute import run_study as execute
     from fedgrain.studies.study import read_study
 
     def work() -> None:
-        outcome = work_off(read_study(file), folder, Inline(), Quiet())
+        outcome = execute(read_study(file), folder, Inline(), Quiet())
         if outcome.failures:
             raise FedgrainError("; ".join(outcome.failures.values()))
 

@@ -141,7 +141,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path, capsys) -> None:
+def test_ctrl_c_stops_cleanly_and_says_how_to_resume(tmp_path, capsys) -> None:
     folder = tmp_path / "a run"
     flags = [*SMALL, "--rounds", "80", "--patience", "80", "--out", str(folder)]
     process = started("run", *flags)
@@ -156,7 +156,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path, capsys) -> None:
     assert process.returncode == 130, err
     assert out == ""
     assert "Traceback" not in err
-    (line,) = [line for line in err.splitlines() if line.startswith("stopped; go on from")]
+    (line,) = [line for line in err.splitlines() if line.startswith("stopped; resume from")]
     command = shlex.split(line.partition("with: ")[2])
     assert not (folder / "result.json").exists()
     assert not list(folder.glob(".*.part"))

@@ -22,7 +22,7 @@ from flwr.cli.build import build_fab_from_disk
 
 from fedgrain.deployment.certificates import flower_bytes, read_public_key, write_key_pair
 from fedgrain.membership.gate import CALLS
-from fedgrain.membership.join import Papers
+from fedgrain.membership.join import SiteCredentials
 from flower_federation import Federation, needs_nginx, typed
 from flower_network import Network, Started, free_port, nothing_left, wait_until
 
@@ -129,7 +129,7 @@ def outsiders_get_nothing(federation: Federation, network: Network) -> None:
 
 def a_certificate_opens_what_a_site_needs(federation: Federation) -> None:
     """A bad site has its certificate and key: it gets the Fleet calls, as itself, in bounds."""
-    zoo = Papers.beside(federation.folder / "zoo" / "zoo")
+    zoo = SiteCredentials.beside(federation.folder / "zoo" / "zoo")
     keys = {
         name: httpx.Headers({"flwr-public-key": encoded(federation.folder / name / f"{name}.pub")})
         for name in ("museum", "zoo")
@@ -211,10 +211,10 @@ def a_removed_site_is_out(federation: Federation, zoo: Started) -> None:
 
 def gate_answer(federation: Federation, site: str) -> int:
     """Call as a site's SuperNode does, without Flower's own signature; 422 is Flower's answer."""
-    papers = Papers.beside(federation.folder / site / site)
+    credentials = SiteCredentials.beside(federation.folder / site / site)
     header = {"flwr-public-key": encoded(federation.folder / site / f"{site}.pub")}
     address = f"https://127.0.0.1:{federation.port}"
-    with httpx.Client(verify=papers.context(), base_url=address, headers=header) as client:
+    with httpx.Client(verify=credentials.context(), base_url=address, headers=header) as client:
         return client.post("/v1/fleet/pull-messages").status_code
 
 
@@ -237,8 +237,8 @@ def everything_can_be_renewed(federation: Federation, network: Network, museum: 
     old = federation.folder / "museum" / "museum.crt"
     shutil.copy(old, federation.folder / "old.crt")
     federation.hand_out("museum")
-    new = Papers.beside(federation.folder / "museum" / "museum")
-    stale = Papers.beside(new.key, own=federation.folder / "old.crt")
+    new = SiteCredentials.beside(federation.folder / "museum" / "museum")
+    stale = SiteCredentials.beside(new.key, own=federation.folder / "old.crt")
     with httpx.Client(verify=stale.context()) as client:
         assert client.post(f"https://127.0.0.1:{federation.port}/").status_code == 400
     federation.operate("apply", federation.deployment)

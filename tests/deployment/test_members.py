@@ -21,7 +21,7 @@ from fedgrain.deployment.certificates import flower_bytes, serial_of, write_key_
 from fedgrain.deployment.key_record import Member, Record, Roster, refusal
 from fedgrain.errors import DeploymentError
 from fedgrain.membership.init import Deployment, write_deployment
-from fedgrain.membership.join import Papers
+from fedgrain.membership.join import SiteCredentials
 from fedgrain.membership.members import add, remove, renew, sign
 from fedgrain.runs.config import Config
 
@@ -60,14 +60,14 @@ def verified(folder: Path, site: str = "museum") -> bool:
 def test_every_site_has_a_certificate_of_its_name_and_key(folder: Path) -> None:
     for site in SITES:
         place = folder / "sites" / site
-        papers = Papers.beside(place / site)
-        papers.check()
-        assert papers.context().cert_store_stats()["x509_ca"] == 1
+        credentials = SiteCredentials.beside(place / site)
+        credentials.check()
+        assert credentials.context().cert_store_stats()["x509_ca"] == 1
         certificate = x509.load_pem_x509_certificate((place / f"{site}.crt").read_bytes())
         assert certificate.subject.rfc4514_string() == f"CN={site}"
         assert record_of(folder).members[site].serials == (serial_of(certificate),)
         assert f'"{serial_of(certificate)}" "{site}";' in rules(folder)
-    mixed = Papers.beside(
+    mixed = SiteCredentials.beside(
         folder / "sites" / "zoo" / "zoo", own=folder / "sites" / "museum" / "museum.crt"
     )
     with pytest.raises(DeploymentError, match="do not belong together"):
@@ -89,10 +89,10 @@ def test_sites_trust_the_operators_key_and_no_other_app(folder: Path) -> None:
 
 def test_an_empty_list_of_trusted_keys_is_refused(folder: Path) -> None:
     # Flower would take it for no list, and run everything
-    papers = Papers.beside(folder / "sites" / "zoo" / "zoo")
-    papers.trusted.write_text("\n")
+    credentials = SiteCredentials.beside(folder / "sites" / "zoo" / "zoo")
+    credentials.trusted.write_text("\n")
     with pytest.raises(DeploymentError, match="names no key"):
-        papers.check()
+        credentials.check()
 
 
 def test_a_name_has_one_key_and_a_key_one_name(folder: Path, tmp_path: Path) -> None:
@@ -140,12 +140,12 @@ def test_renewal_keeps_keys_and_the_last_certificate(folder: Path) -> None:
     assert second.key == first.key and second.serials[1:] == first.serials
     third = renew(folder).members["zoo"]
     assert third.serials == (third.serials[0], second.serials[0])
-    papers = Papers.beside(folder / "sites" / "zoo" / "zoo")
-    papers.context()
-    old = (papers.authority.read_bytes(), papers.trusted.read_bytes())
+    credentials = SiteCredentials.beside(folder / "sites" / "zoo" / "zoo")
+    credentials.context()
+    old = (credentials.authority.read_bytes(), credentials.trusted.read_bytes())
     fourth = renew(folder, everything=True).members["zoo"]
     assert len(fourth.serials) == 1 and fourth.key == first.key and verified(folder)
-    assert old != (papers.authority.read_bytes(), papers.trusted.read_bytes())
+    assert old != (credentials.authority.read_bytes(), credentials.trusted.read_bytes())
     secrets = ("operator/ca.key", "operator/signing", "certificates/server.key")
     assert {stat.S_IMODE((folder / name).stat().st_mode) for name in secrets} == {0o600}
 

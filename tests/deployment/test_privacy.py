@@ -30,7 +30,7 @@ from fedgrain.deployment.ledger import ServerLedger, SiteLedger
 from fedgrain.deployment.noised_updates import Release, released
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server import serve
-from fedgrain.deployment.server_settings import Begun, Operation
+from fedgrain.deployment.server_settings import Operation, StartRecord
 from fedgrain.deployment.site import Site, answered, open_site
 from fedgrain.deployment.wire import by_branch, pack, state_of
 from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
@@ -265,7 +265,7 @@ def test_a_site_writes_every_release_down_before_it_leaves(tmp_path: Path) -> No
 
 def server_ledger(place: Path, *sites: str) -> ServerLedger:
     operation = Operation(sites, place, privacy=PRIVACY)
-    return ServerLedger(Begun(RunFolder(place)), operation)
+    return ServerLedger(StartRecord(RunFolder(place)), operation)
 
 
 def test_the_servers_ledger_counts_repeated_rounds_cut_lines_and_what_sites_know(
@@ -299,16 +299,16 @@ def test_the_servers_ledger_counts_repeated_rounds_cut_lines_and_what_sites_know
         ({"privacy": PRIVACY}, "started with differential privacy null, not "),
     ],
 )
-def test_a_run_goes_on_as_it_was_begun(
+def test_a_run_resumes_only_with_the_settings_it_started_with(
     tmp_path: Path, other: dict[str, Any], sentence: str
 ) -> None:
-    operation, begun = Operation(["museum", "zoo"], tmp_path), Begun(RunFolder(tmp_path))
-    begun.check(operation)
-    name = begun.name(operation)
-    begun.check(replace(operation, wait_seconds=3))
-    assert begun.name(operation) == name
+    operation, record = Operation(["museum", "zoo"], tmp_path), StartRecord(RunFolder(tmp_path))
+    record.check(operation)
+    name = record.name(operation)
+    record.check(replace(operation, wait_seconds=3))
+    assert record.name(operation) == name
     with pytest.raises(RunError, match=sentence):
-        begun.check(replace(operation, **other))
+        record.check(replace(operation, **other))
 
 
 # the whole

@@ -130,7 +130,7 @@ def test_a_run_of_an_older_version_opens_and_goes_on(
     copy, small, tmp_path, caplog, monkeypatch
 ) -> None:
     without_checksums(copy)
-    monkeypatch.setattr(checksums, "_told_unchecked", False)
+    monkeypatch.setattr(checksums, "_warned_unchecked", False)
     with caplog.at_level(logging.WARNING, "fedgrain"):
         assert len(RunFolder(copy).metrics_lines()) == 2
         assert fedgrain.load(copy, trust_code=True).predict(few_glyphs().images[:1])

@@ -157,9 +157,9 @@ def check(args: argparse.Namespace) -> None:
         trust_code=args.trust_code,
     )
     if args.server is not None:
-        papers = flower_members.papers(args) if args.key is not None else None
-        certificate = papers.authority if papers is not None else args.certificate
-        findings += check_server(Server(args.server, certificate, papers), args.site)
+        credentials = flower_members.credentials(args) if args.key is not None else None
+        certificate = credentials.authority if credentials is not None else args.certificate
+        findings += check_server(Server(args.server, certificate, credentials), args.site)
     leaves = leaving(args.count_rounding, app_privacy(args.app))
     if args.json:
         summary = {"findings": [vars(finding) for finding in findings], "counted": counted}

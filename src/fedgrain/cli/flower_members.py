@@ -11,7 +11,7 @@ from fedgrain.cli.arguments import add_json, need_flower, print_json
 
 if TYPE_CHECKING:
     from fedgrain.deployment.key_record import Record
-    from fedgrain.membership.join import Papers
+    from fedgrain.membership.join import SiteCredentials
 
 
 def add_to(parts: Any) -> None:
@@ -137,11 +137,11 @@ def add_join(parts: Any) -> None:
     parser.set_defaults(run=join)
 
 
-def papers(args: argparse.Namespace) -> Papers:
-    """Return the papers the arguments name."""
-    from fedgrain.membership.join import Papers
+def credentials(args: argparse.Namespace) -> SiteCredentials:
+    """Return the credentials the arguments name."""
+    from fedgrain.membership.join import SiteCredentials
 
-    return Papers.beside(args.key, args.site_certificate, args.certificate, args.trusted)
+    return SiteCredentials.beside(args.key, args.site_certificate, args.certificate, args.trusted)
 
 
 def join(args: argparse.Namespace) -> None:
@@ -149,7 +149,7 @@ def join(args: argparse.Namespace) -> None:
     need_flower()
     from fedgrain.membership.join import join as start
 
-    start(papers(args), args.server, args.node_config, args.port, args.max_retries)
+    start(credentials(args), args.server, args.node_config, args.port, args.max_retries)
 
 
 def add(args: argparse.Namespace) -> None:

@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> None:
         result = run_experiment(config, folder, callbacks, workers=args.workers, device=args.device)
     except KeyboardInterrupt:
         progress.close()
-        print(f"\n{how_to_go_on(folder, config)}", file=sys.stderr)
+        print(f"\n{how_to_resume(folder, config)}", file=sys.stderr)
         raise
     finally:
         progress.close()
@@ -149,13 +149,13 @@ def run(args: argparse.Namespace) -> None:
     print(f"everything is in {folder}")
 
 
-def how_to_go_on(folder: Path, config: Config) -> str:
+def how_to_resume(folder: Path, config: Config) -> str:
     """Return the message for a user who stopped the run."""
     if not (folder / "config.toml").exists():
         return "stopped before the first round; nothing was kept"
     words = ["fedgrain", "run", str(folder / "config.toml"), "--out", str(folder)]
     command = shlex.join(words + ["--trust-code"] * bool(config.code()))
-    return f"stopped; go on from the last whole round with: {command}"
+    return f"stopped; resume from the last complete round with: {command}"
 
 
 def progress_bar(config: Config) -> Any:

@@ -198,7 +198,7 @@ def run(args: argparse.Namespace) -> None:
     except KeyboardInterrupt:
         bar.close()
         print(
-            f"\nstopped; go on from the last whole rounds with: {_again(args, folder, study)}",
+            f"\nstopped; resume from the last complete rounds with: {_again(args, folder, study)}",
             file=sys.stderr,
         )
         raise

@@ -10,7 +10,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedgrain.deployment.server import serve, tell
+from fedgrain.deployment.server import log_lines, serve
 from fedgrain.deployment.site import Site, answered
 from fedgrain.errors import FedgrainError
 
@@ -26,7 +26,7 @@ def server_app(package: Path) -> ServerApp:
         try:
             serve(grid, package, context.run_config)
         except FedgrainError as error:
-            tell([f"error: {error}"])  # Flower prints its message above a traceback
+            log_lines([f"error: {error}"])  # Flower prints its message above a traceback
             raise
 
     return app

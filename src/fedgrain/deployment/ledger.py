@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.deployment.privacy import Privacy
-from fedgrain.deployment.server_settings import Begun, Operation
+from fedgrain.deployment.server_settings import Operation, StartRecord
 from fedgrain.errors import FedgrainError
 from fedgrain.files import append_line, read_text
 from fedgrain.parsing import parse_json
@@ -35,18 +35,18 @@ class SiteLedger:
 class ServerLedger:
     """The releases the server has asked its sites for, in one run."""
 
-    begun: Begun
+    start: StartRecord
     operation: Operation
 
     @property
     def path(self) -> Path:
         """Its path in the run folder."""
-        return self.begun.place.path / "releases.jsonl"
+        return self.start.place.path / "releases.jsonl"
 
     @property
     def run(self) -> str:
         """The name of the run in the sites' ledgers."""
-        return self.begun.name(self.operation)
+        return self.start.name(self.operation)
 
     def add(self, round_number: int, sites: Sequence[str]) -> None:
         """Record that these sites are about to be asked."""

@@ -19,7 +19,7 @@ from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.ledger import ServerLedger
 from fedgrain.deployment.limits import FEWEST
-from fedgrain.deployment.server_settings import Begun, Operation
+from fedgrain.deployment.server_settings import Operation, StartRecord
 from fedgrain.deployment.server_side import open_engine, server_side
 from fedgrain.deployment.traffic import Traffic
 from fedgrain.errors import DeploymentError, RunError
@@ -44,8 +44,8 @@ class Watch(Callback):
 
     def on_round_start(self, stage: str, number: int) -> None:
         """Let new and reconnected sites take part."""
-        tell(self.engine.refresh())
-        self._tell_bounded(stage, number)
+        log_lines(self.engine.refresh())
+        self._log_bounded(stage, number)
         self.engine.traffic = Traffic()
 
     def on_round_end(self, line: dict[str, Any]) -> None:
@@ -58,23 +58,23 @@ class Watch(Callback):
             f"{' of branch ' + fault['branch'] if 'branch' in fault else ''}: {fault['fault']}"
             for fault in line["faults"]
         ]
-        tell([f"{head}, {line['seconds']:.1f} s", *faults])
-        self._tell_bounded(line["stage"], line["round"])
+        log_lines([f"{head}, {line['seconds']:.1f} s", *faults])
+        self._log_bounded(line["stage"], line["round"])
         about = {"stage": line["stage"], "round": line["round"], "seconds": line["seconds"]}
         append_line(self.traffic, json.dumps({**about, **asdict(self.engine.traffic)}))
         self.engine.traffic = Traffic()
 
-    def _tell_bounded(self, stage: str, number: int) -> None:
+    def _log_bounded(self, stage: str, number: int) -> None:
         """Log every reduced claim once; the result lists them again."""
         for note in sorted(self.engine.bounded, key=str):
             if (note.site, note.what) not in self._reported:
                 self._reported.add((note.site, note.what))
-                tell([f"{stage} {number}: {note}"])
+                log_lines([f"{stage} {number}: {note}"])
                 line = {"stage": stage, "round": number, **asdict(note)}
                 append_line(self.bounded, json.dumps(line))
 
 
-def tell(lines: Sequence[str]) -> None:
+def log_lines(lines: Sequence[str]) -> None:
     """Print lines at once: Flower collects them into the run's log."""
     for line in lines:
         print(f"fedgrain: {one_line(line, _LONGEST_LINE)}", flush=True)
@@ -85,23 +85,25 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
     app = App.read(package)
     operation = Operation.of(settings)
     place = RunFolder(operation.run_folder)
-    begun = Begun(place)
+    start = StartRecord(place)
     with place.locked(), one_thread():
         place.check(app.config)
-        begun.check(operation)
+        start.check(operation)
         if place.finished(app.config):
-            tell([f"the run in {place.path} is finished already"])
+            log_lines([f"the run in {place.path} is finished already"])
             return
         own = server_side(app, operation)
         algorithm = build_algorithm(app.config.algorithm, own.settings)
-        ledger = ServerLedger(begun, operation) if operation.privacy else None
+        ledger = ServerLedger(start, operation) if operation.privacy else None
         engine = open_engine(grid, app.config, operation, own, ledger)
         if len(operation.sites) < FEWEST:
-            tell([f"fewer than {FEWEST} sites: their updates cannot be compared with each other"])
+            log_lines(
+                [f"fewer than {FEWEST} sites: their updates cannot be compared with each other"]
+            )
         _wait_for_sites(engine, operation.wait_seconds, app.config.min_clients)
         with disk_space(place):
             place.claim(app.config)
-        tell([f"the sites know this run as {begun.name(operation)}"] if ledger else [])
+        log_lines([f"the sites know this run as {start.name(operation)}"] if ledger else [])
 
         def about() -> dict[str, Any]:
             return {
@@ -124,7 +126,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             [watch],
             about,
         )
-        tell([f"finished: everything is in {place.path}"])
+        log_lines([f"finished: everything is in {place.path}"])
 
 
 def _bounded_claims(place: RunFolder) -> list[dict[str, Any]]:
@@ -158,12 +160,12 @@ def _wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None
     until = time.monotonic() + seconds
     reported: list[str] = []
     while True:
-        tell(engine.refresh())
+        log_lines(engine.refresh())
         missing = engine.missing()
         if not missing:
             return
         if missing != reported:
-            tell([f"waiting for {', '.join(missing)}"])
+            log_lines([f"waiting for {', '.join(missing)}"])
             reported = missing
         if time.monotonic() >= until:
             break
@@ -174,4 +176,4 @@ def _wait_for_sites(engine: FlowerEngine, seconds: float, at_least: int) -> None
             f"{there} sites are connected after {seconds:g} seconds, but min_clients is "
             f"{at_least}; missing: {', '.join(missing)}"
         )
-    tell([f"continuing without {', '.join(missing)}; they may join later"])
+    log_lines([f"continuing without {', '.join(missing)}; they may join later"])

@@ -61,7 +61,7 @@ class Operation:
         }
 
 
-class Begun:
+class StartRecord:
     """The file in a run folder with the settings the run started with, and its name."""
 
     def __init__(self, place: RunFolder) -> None:
@@ -71,9 +71,9 @@ class Begun:
         """Refuse to resume with other settings than the run started with."""
         if not self.path.exists():
             return
-        begun = read_checked_json(self.path)
+        started = read_checked_json(self.path)
         for name, value in operation.deciding.items():
-            if (then := begun.get(name)) != value:
+            if (then := started.get(name)) != value:
                 raise RunError(
                     f"{self.place.path}: the run was started with {name} {json.dumps(then)}, "
                     f"not {json.dumps(value)}; use the same or choose another run folder"

@@ -33,7 +33,7 @@ from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import site_names
 from fedgrain.deployment.site import Site, alone, prepare_site
 from fedgrain.errors import DeploymentError, FedgrainError
-from fedgrain.membership.join import Papers
+from fedgrain.membership.join import SiteCredentials
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.runs.prepare import Prepared
 from fedgrain.text import one_line
@@ -70,7 +70,7 @@ class Server:
 
     address: str
     certificate: Path
-    papers: Papers | None = None
+    credentials: SiteCredentials | None = None
 
 
 def check_site(
@@ -172,13 +172,13 @@ def check_server(server: Server, site: str) -> Iterator[Finding]:
         return
     connection = _connection(host.strip("[]"), int(port), server.certificate)
     yield from connection
-    if server.papers is None or not all(finding.good for finding in connection):
+    if server.credentials is None or not all(finding.good for finding in connection):
         return
-    for look in (_key(server.papers.key), _identity(server.papers, site)):
+    for look in (_key(server.credentials.key), _identity(server.credentials, site)):
         yield look
         if not look.good:
             return
-    yield _registration(server.address, server.papers)
+    yield _registration(server.address, server.credentials)
 
 
 def _connection(host: str, port: int, certificate: Path) -> list[Finding]:
@@ -224,37 +224,39 @@ def _key(path: Path) -> Finding:
     return Finding("key", True, f"{path} is a private key only you may read")
 
 
-def _identity(papers: Papers, site: str) -> Finding:
+def _identity(credentials: SiteCredentials, site: str) -> Finding:
     """Check that the site's certificate matches its name, its key and the federation's CA."""
     try:
-        papers.check()
-        papers.context()
-        own = x509.load_pem_x509_certificate(papers.own.read_bytes())
-        authority = x509.load_pem_x509_certificate(papers.authority.read_bytes())
+        credentials.check()
+        credentials.context()
+        own = x509.load_pem_x509_certificate(credentials.own.read_bytes())
+        authority = x509.load_pem_x509_certificate(credentials.authority.read_bytes())
         own.verify_directly_issued_by(authority)
         (name,) = own.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     except (FedgrainError, ValueError, TypeError, InvalidSignature) as error:
         said = str(error) or "it is signed by another authority"
-        return Finding("identity", False, f"{papers.own}: {said}; ask the operator for a new one")
+        return Finding(
+            "identity", False, f"{credentials.own}: {said}; ask the operator for a new one"
+        )
     if name.value != site:
-        text = f"{papers.own} is of {name.value!r}, not {site!r}; a key belongs to one name"
+        text = f"{credentials.own} is of {name.value!r}, not {site!r}; a key belongs to one name"
         return Finding("identity", False, text)
     until = own.not_valid_after_utc
     if until < datetime.datetime.now(datetime.UTC):
-        text = f"{papers.own} expired on {until:%Y-%m-%d}; ask for: fedgrain flower renew"
+        text = f"{credentials.own} expired on {until:%Y-%m-%d}; ask for: fedgrain flower renew"
         return Finding("identity", False, text)
     return Finding("identity", True, f"the key belongs to {site}, until {until:%Y-%m-%d}")
 
 
-def _registration(address: str, papers: Papers) -> Finding:
+def _registration(address: str, credentials: SiteCredentials) -> Finding:
     """Activate the site for a moment: only the server knows who may join."""
-    key: Any = load_ssh_private_key(papers.key.read_bytes(), password=None)
+    key: Any = load_ssh_private_key(credentials.key.read_bytes(), password=None)
     public = key.public_key()
     version = RuntimeVersionHttpInterceptor(component_name="SuperNode")
     client = FleetHttpClient(
         f"https://{address}",
         interceptors=[version, NodeAuthHttpInterceptor(key, public)],
-        verify=papers.context(),
+        verify=credentials.context(),
         timeout=_ANSWER_SECONDS,
     )
     asked = ActivateNodeRequest(

@@ -32,7 +32,7 @@ QUIET = {
 
 
 @dataclass(frozen=True)
-class Papers:
+class SiteCredentials:
     """A site's key and certificates, and what it trusts."""
 
     key: Path
@@ -47,8 +47,8 @@ class Papers:
         own: Path | None = None,
         authority: Path | None = None,
         trusted: Path | None = None,
-    ) -> Papers:
-        """Return the papers by the names ``init`` and ``add`` give them, or as given."""
+    ) -> SiteCredentials:
+        """Return the files given; the others have the names that ``init`` and ``add`` give them."""
         return cls(
             key,
             own or key.with_name(f"{key.name}.crt"),
@@ -88,13 +88,17 @@ class Papers:
 
 
 def _supernode_arguments(
-    papers: Papers, server: str, node_config: str, port: int, extra: Sequence[str] = ()
+    credentials: SiteCredentials,
+    server: str,
+    node_config: str,
+    port: int,
+    extra: Sequence[str] = (),
 ) -> list[str]:
     """Return the arguments of Flower's SuperNode."""
     return [
-        "--root-certificates", str(papers.authority),
-        "--auth-supernode-private-key", str(papers.key),
-        "--trusted-entities", str(papers.trusted),
+        "--root-certificates", str(credentials.authority),
+        "--auth-supernode-private-key", str(credentials.key),
+        "--trusted-entities", str(credentials.trusted),
         "--superlink", server,
         "--host", "127.0.0.1",
         "--port", str(port),
@@ -104,11 +108,15 @@ def _supernode_arguments(
 
 
 def join(
-    papers: Papers, server: str, node_config: str, port: int, max_retries: int | None = None
+    credentials: SiteCredentials,
+    server: str,
+    node_config: str,
+    port: int,
+    max_retries: int | None = None,
 ) -> None:
     """Run as a site until stopped."""
-    papers.check()
-    papers.context()  # before anything starts
+    credentials.check()
+    credentials.context()  # before anything starts
     os.environ.update(QUIET)
     programs = Path(sys.executable).parent  # Flower finds its own helpers by the path
     os.environ["PATH"] = os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)])
@@ -127,12 +135,12 @@ def join(
         return cls(
             f"https://{server_address}",
             interceptors=interceptors,
-            verify=papers.context(),
+            verify=credentials.context(),
             retry_invoker=retry_invoker,
         )
 
     setattr(FleetHttpClient, "from_server_address", classmethod(from_server_address))  # noqa: B010
     extra = [] if max_retries is None else ["--max-retries", str(max_retries)]
-    arguments = _supernode_arguments(papers, server, node_config, port, extra)
+    arguments = _supernode_arguments(credentials, server, node_config, port, extra)
     sys.argv = ["flower-supernode", *arguments]
     flower_supernode()

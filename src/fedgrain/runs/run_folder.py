@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain import arithmetic, catalogue
-from fedgrain.checksums import damaged, digest, read_checked, tell_unchecked, write_checked
+from fedgrain.checksums import damaged, digest, read_checked, warn_unchecked, write_checked
 from fedgrain.errors import FedgrainError, RunError
 from fedgrain.files import (
     append_line,
@@ -274,7 +274,7 @@ class RunFolder:
             if not isinstance(values.get(name, ...), kinds):
                 raise RunError(f"{self.result}: {name} is missing or damaged; {AGAIN}")
         if not checked:
-            tell_unchecked(self.result)
+            warn_unchecked(self.result)
             return values, (0, None)
         return values, (rounds["lines"], rounds["sha256"])
 
@@ -325,5 +325,5 @@ def read_checked_json(path: Path) -> dict[str, Any]:
     """Read an object and check it; one of an older version has no checksum."""
     content, checked = read_checked(path, AGAIN, RunError)
     if not checked:
-        tell_unchecked(path)
+        warn_unchecked(path)
     return content

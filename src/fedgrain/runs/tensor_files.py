@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.checksums import BLANK, damaged, is_intact, sealed, tell_unchecked
+from fedgrain.checksums import BLANK, damaged, is_intact, sealed, warn_unchecked
 from fedgrain.errors import FedgrainError, RunError
 from fedgrain.files import read_bytes, written_whole
 from fedgrain.parsing import parse_json
@@ -66,7 +66,7 @@ def about_of(path: Path, raw: bytes, advice: str = AGAIN) -> dict[str, Any]:
         raise damaged(path, advice, RunError)
     checksum = about.pop("sha256", None)
     if old and checksum is None:
-        tell_unchecked(path)
+        warn_unchecked(path)
         return {**about, "format": metadata["format"]}
     if not is_intact(raw, checksum):
         raise damaged(path, advice, RunError)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fedgrain.files import remove_parts, write_text
 from fedgrain.runs.run_folder import exclusive, write_checked_json
 from fedgrain.studies.rate_search import search_rates
-from fedgrain.studies.scheduling import Outcome, StudyProgress, work_off
+from fedgrain.studies.scheduling import Outcome, StudyProgress, run_all
 from fedgrain.studies.study import Study, plan_runs, selected
 from fedgrain.studies.study_folder import Rates, StudyFolder, check_folder
 
@@ -45,7 +45,7 @@ def run_study(
             if outcome.failures:
                 write_checked_json(place.failures, dict(outcome.failures))
                 return outcome
-        outcome = work_off(
+        outcome = run_all(
             selected(plan_runs(study, rates), only),
             place.runs,
             executor,

@@ -19,7 +19,7 @@ from fedgrain.errors import StudyError
 from fedgrain.runs.config import Config
 from fedgrain.runs.run_folder import write_checked_json
 from fedgrain.studies.methods import parse_method, rate_owner
-from fedgrain.studies.scheduling import Outcome, StudyProgress, work_off
+from fedgrain.studies.scheduling import Outcome, StudyProgress, run_all
 from fedgrain.studies.study import Study, linked, rate_setting, run_name
 from fedgrain.studies.study_folder import Rates, StudyFolder
 
@@ -51,7 +51,7 @@ def search_rates(
             for run in linked({**earlier, **configs})
             if run.name in configs and run.name not in known
         ]
-        outcome = work_off(planned, place.search_runs, executor, progress, f"search of {setting}")
+        outcome = run_all(planned, place.search_runs, executor, progress, f"search of {setting}")
         everything.values |= outcome.values
         everything.failures |= {
             name: reason

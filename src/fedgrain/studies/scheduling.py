@@ -36,7 +36,7 @@ class Outcome:
     diverged: set[str] = field(default_factory=set)  # the failures that diverged
 
 
-def work_off(
+def run_all(
     planned: Sequence[PlannedRun],
     folder: Path,
     executor: Executor,
