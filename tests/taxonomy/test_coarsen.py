@@ -137,7 +137,7 @@ def test_a_tree_like_that_of_life_is_coarsened_exactly():
 
 @pytest.mark.parametrize(
     ("most", "singletons", "message"),
-    [(1, "cohesive", "at least 2, not 1"), (5, "loud", "cohesive, neutral, not 'loud'")],
+    [(1, "cohesive", "at least 2, not 1"), (5, "loud", "cohesive or neutral, not 'loud'")],
 )
 def test_bad_settings_are_refused(most, singletons, message):
     with pytest.raises(TaxonomyError, match=message):

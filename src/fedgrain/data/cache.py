@@ -65,7 +65,7 @@ def load_or_build(key: dict[str, Any], build: Callable[[Path], dict[str, Any]]) 
     stored = _load(entry)
     if stored is None:
         with only_one(entry):
-            stored = _load(entry, tell=True)  # another process may have made it meanwhile
+            stored = _load(entry, warn=True)  # another process may have made it meanwhile
             if stored is None:
                 _build(entry, build)
                 stored = _load(entry)
@@ -74,7 +74,7 @@ def load_or_build(key: dict[str, Any], build: Callable[[Path], dict[str, Any]]) 
     return stored
 
 
-def _load(entry: Path, *, tell: bool = False) -> Stored | None:
+def _load(entry: Path, *, warn: bool = False) -> Stored | None:
     """Return the content of an entry; None if it is missing or damaged."""
     if not os.path.lexists(entry):
         return None
@@ -86,7 +86,7 @@ def _load(entry: Path, *, tell: bool = False) -> Stored | None:
         images = np.load(entry / "images.npy", mmap_mode="r")
         return Stored(images, np.load(entry / "labels.npy"), np.load(entry / "splits.npy"), about)
     except (FedgrainError, OSError, ValueError) as error:
-        if tell:
+        if warn:
             _LOG.warning("fedgrain: rebuilding the cache entry %s: %s", entry, error)
         return None
 

@@ -1,11 +1,11 @@
-"""The tables of coarsening for every branch (a node with children), before and after its decision.
+"""The tables that coarsening keeps for every branch (a node with children).
 
-Leaves that hang from one node stay alike whatever is merged above them: such a family is counted as
-one. Families come in post-order of their nodes, so those below a branch are a slice.
+Leaves with the same parent stay alike whatever is merged above them, so they are stored once, as a
+family. Families are in post-order of their parents, so those below a branch form a slice.
 
-Depths count the root as 1 in W, so the depth at which two leaves i, j meet is the number of their
-common ancestors, and each of these adds 2 / (d_i + d_j) to their similarity. Sums of similarities
-therefore need, for every branch, one sum over its leaves per depth, and nothing per pair.
+In W the root has depth 1. The depth of the lowest common ancestor of two leaves i, j is then the
+number of their common ancestors, and each of these adds 2 / (d_i + d_j) to their similarity. So
+sums of similarities need one sum per branch and depth, and nothing per pair of leaves.
 """
 
 from __future__ import annotations
@@ -34,35 +34,36 @@ IntArray = NDArray[np.signedinteger]
 class BranchTables:
     """Tables over the branches, in the order of their nodes, and over the families.
 
-    Depths are those of the tree, the root at 0; levels are the depths of branches. Closeness to a
-    cluster is the mean over its leaves j of 2 / (d + d_j) for a leaf at depth d (of W): if it meets
-    them at depth m, its mean distance to them is 1 - m * closeness. Siblings at level k meet at k.
+    Depths are those of the tree, with the root at 0; a level is the depth of a branch. The
+    closeness of a leaf at depth d (in W) to a cluster is the mean of 2 / (d + d_j) over the
+    cluster's leaves j. If their lowest common ancestor has depth m in W, the leaf's mean distance
+    to the cluster is 1 - m * closeness. For siblings at level k, m is k.
     """
 
     nodes: list[int]
     levels: list[int]
-    children: list[list[int]]  # the branches among its children
-    leaf_children: list[int]  # how many leaves are among them
-    leaf_counts: list[int]  # how many lie below
-    depths: list[slice]  # where they lie
-    families: list[slice]  # those below
+    children: list[list[int]]  # the children that are branches
+    leaf_children: list[int]  # number of children that are leaves
+    leaf_counts: list[int]  # number of leaves below
+    depths: list[slice]  # the range of depths of these leaves
+    families: list[slice]  # the families below
     family_depths: list[int]  # [family]
     family_sizes: list[int]  # [family]
     closeness: FloatArray  # [branch, depth]
-    away: FloatArray  # [branch, depth]: distance of a leaf that meets it where its siblings do
-    leaf_closeness: FloatArray  # [level, depth]: of a leaf that hangs from a branch at this level
-    away_from_leaf: FloatArray  # [level, depth]: where the leaf's siblings meet it
-    away_from_leaves: FloatArray  # [level, depth]: where the branch's siblings do
+    away: FloatArray  # [branch, depth]: distance to it from a leaf under one of its siblings
+    leaf_closeness: FloatArray  # [level, depth]: to a leaf child of a branch at this level
+    away_from_leaf: FloatArray  # [level, depth]: distance to it from under the leaf's siblings
+    away_from_leaves: FloatArray  # [level, depth]: distance to it from under the branch's siblings
     own_distances: list[list[float]]  # [branch][family below]: mean distance inside the branch
     alone: float  # the same for a leaf that is its own cluster
 
-    # of the branches that are decided, until the one above is
-    parts: dict[int, Form] = field(default_factory=dict)  # expanded, as its siblings see it
+    # for each decided branch, until its parent is decided
+    parts: dict[int, Form] = field(default_factory=dict)  # its expanded form
     part_counts: dict[int, int] = field(default_factory=dict)
     part_closeness: dict[int, list[float]] = field(default_factory=dict)  # [depth]: of the closest
 
     def candidates(self, u: int, max_children: int) -> Candidates:
-        """Lay out the forms that the children of a branch may take."""
+        """Return the forms that the children of a branch can have."""
         children = self.children[u]
         spare = max_children - len(children) - self.leaf_children[u]
         kept = [self._as_one(v) for v in children]
@@ -81,20 +82,20 @@ class BranchTables:
         )
 
     def _as_one(self, v: int) -> Form:
-        """Return a branch as one cluster among its siblings."""
+        """Return the form of a branch as one cluster."""
         depths = self.family_depths[self.families[v]]
         sizes = self.family_sizes[self.families[v]]
         leaves = list(zip(depths, self.own_distances[v], repeat(inf), sizes))
         return self.away[v].tolist(), leaves
 
     def _own_leaves(self, u: int, away: FloatArray) -> Form:
-        """Return the leaves among the children of a branch, expanded; ``away`` by who sees them."""
+        """Return the form of a branch's leaf children, expanded, with their distances ``away``."""
         level, count = self.levels[u], self.leaf_children[u]
-        beside = 1.0 / (level + 2) if count > 1 else inf  # in W: depth level + 2, met one above
+        beside = 1.0 / (level + 2) if count > 1 else inf  # in W the parent has depth level + 1
         return away[level].tolist(), [(level + 1, self.alone, beside, count)]
 
     def settle(self, u: int, candidates: Candidates, merged: Positions) -> None:
-        """Fix the parts of a branch after its decision, and what its leaves see of them."""
+        """Store the expanded form of a branch after its decision, and drop that of its children."""
         leaves = []
         forms = candidates.forms(merged)
         for (away, alike), first, second in with_nearest(forms, candidates.depths):
@@ -120,23 +121,23 @@ class BranchTables:
             del self.parts[v], self.part_counts[v], self.part_closeness[v]
 
     def settle_leaves(self, u: int) -> None:
-        """Do the same for a branch whose children are all leaves: there is nothing to decide."""
+        """Store the expanded form of a branch whose children are all leaves: nothing to decide."""
         self.parts[u] = self._own_leaves(u, self.away_from_leaves)
         self.part_counts[u] = self.leaf_children[u]
         self.part_closeness[u] = self.leaf_closeness[self.levels[u]].tolist()
 
 
 def undecided(taxonomy: Taxonomy, *, cohesive: bool) -> BranchTables:
-    """Return the tables of a tree of two nodes or more, no branch decided.
+    """Return the tables of a tree of two or more nodes, with no branch decided yet.
 
-    ``cohesive`` or not is what a cluster of one leaf scores (:func:`fedgrain.taxonomy.coarsen`).
+    ``cohesive`` sets the score of a cluster of one leaf: see :func:`fedgrain.taxonomy.coarsen`.
     """
     nodes = taxonomy.internal
     levels = taxonomy.depth[nodes].astype(np.int64)
     leaf_children = np.bincount(taxonomy.parents[taxonomy.leaves], minlength=len(taxonomy))[nodes]
-    past = taxonomy.subtree_end[nodes] - levels  # [branch]: in post-order, how many nodes up to it
+    past = taxonomy.subtree_end[nodes] - levels  # [branch]: number of nodes up to it in post-order
     homes = np.flatnonzero(leaf_children)
-    homes = homes[np.argsort(past[homes])]  # [family]: the branch it hangs from
+    homes = homes[np.argsort(past[homes])]  # [family]: the branch that is its parent
     first = np.searchsorted(past[homes], nodes - levels, side="right")
     end = np.searchsorted(past[homes], past, side="right")
     depths, sizes = levels[homes] + 1, leaf_children[homes]
@@ -169,7 +170,7 @@ def undecided(taxonomy: Taxonomy, *, cohesive: bool) -> BranchTables:
 
 
 def _histogram(depths: IntArray, sizes: IntArray, first: IntArray, end: IntArray) -> FloatArray:
-    """Count the leaves of the families first:end by depth."""
+    """Return the number of leaves of the families first:end, by depth."""
     up_to = np.zeros((len(depths) + 1, depths.max() + 1))  # [number of families, depth]
     up_to[np.arange(1, len(up_to)), depths] = sizes
     up_to = up_to.cumsum(axis=0)
@@ -185,7 +186,7 @@ def _children(taxonomy: Taxonomy, nodes: IntArray) -> list[list[int]]:
 
 
 def _spans(mask: BoolArray) -> list[slice]:
-    """Per row, the slice from the first to the last that is set."""
+    """Return for each row the slice from the first to the last True."""
     end = mask.shape[1] - mask[:, ::-1].argmax(axis=1)
     return list(map(slice, mask.argmax(axis=1).tolist(), end.tolist()))
 
@@ -200,11 +201,11 @@ def _own_distances(
     *,
     cohesive: bool,
 ) -> list[list[float]]:
-    """Per branch and family below it, the mean distance of one of its leaves to all of the branch.
+    """Return per branch and family below it the mean distance of a leaf to the branch's leaves.
 
-    A branch at level k has k ancestors, common to all leaves below it. The others of a leaf are the
-    branches from there down to the one it hangs from, and the leaf, which it has in common with
-    itself only.
+    A branch at level k has k ancestors, which all leaves below it share. The other ancestors of a
+    leaf are the branches from there down to its parent, and the leaf itself, which it shares with
+    no other leaf.
     """
     below = end - first
     ends = below.cumsum()
@@ -217,7 +218,7 @@ def _own_distances(
     downwards = downwards[::-1].cumsum(axis=0)[::-1]
     similarity = level * here + downwards[level, family] + 1.0 / (depth + 1)
     if cohesive:
-        own = np.maximum(size - similarity, 0.0) / size  # not below 0: that would mean neutral
+        own = np.maximum(size - similarity, 0.0) / size  # never negative: that would mean "neutral"
     else:
         own = np.where(size > 1, (size - similarity) / np.maximum(size - 1, 1), -1.0)
     listed = own.tolist()

@@ -1,18 +1,18 @@
 """WordNet-guided coarsening by silhouette score (the paper's Algorithm 2; method, section 4).
 
 Every internal node u, children first, may replace any subset S of its internal children by their
-children; the subset whose partition of the leaves has the best mean silhouette wins. The scores of
-all subsets factorise, so a subset touches no distance between leaves:
+children. The subset whose partition of the leaves has the best mean silhouette wins. Scoring a
+subset needs no distances between pairs of leaves:
 
-- leaves under different children of u meet in u, so the mean distance of a leaf to another cluster
-  depends on the leaf's depth and the cluster's depths alone;
-- a leaf's own mean distance a depends only on the decision for its own child of u;
-- its distance b to the nearest other cluster is a minimum over the other children of u, each
-  depending on that child's decision alone, and over the own child's parts if it is expanded.
+- the lowest common ancestor of leaves under different children of u is u, so the mean distance of a
+  leaf to another cluster depends only on the depths of the leaf and of the cluster's leaves;
+- a leaf's mean distance a to its own cluster depends only on the decision for its own child of u;
+- its distance b to the nearest other cluster is a minimum over the other children of u, where each
+  term depends only on that child's decision, and over the parts of its own child if expanded.
 
-Depths count the root as 1 throughout (W), so two leaves i, j that meet at depth m are
-1 - 2 m / (d_i + d_j) apart. What is known of the nodes is kept in ``branch_tables``, scores are put
-together in ``silhouette``, and ``subsets`` chooses; bounds spare it most of the scores.
+Depths count the root as 1 (W), so the distance of two leaves i, j whose lowest common ancestor has
+depth m is 1 - 2 m / (d_i + d_j). ``branch_tables`` holds the tables of the nodes, ``silhouette``
+computes scores and bounds, and ``subsets`` chooses; bounds make most scores unnecessary.
 """
 
 from __future__ import annotations
@@ -37,41 +37,42 @@ class Decision:
 
     node: str
     merged: tuple[str, ...]
-    score: float | None  # None: no partition could be scored, the node stays as it is
+    score: float | None  # None: nothing to score, the node is unchanged
     original_score: float | None
-    exact: bool  # the best of all subsets, and not the end of a search
-    subsets: int | None = None  # of a search: how many subsets there are
-    at_most: float | None = None  # of a search: no subset scores better
+    exact: bool  # whether it is certainly the best subset; a search may miss it
+    subsets: int | None = None  # after a search: how many subsets there are
+    at_most: float | None = None  # after a search: no subset scores better than this
 
 
 @dataclass(frozen=True)
 class Coarsening:
-    """The coarsened tree H with the decision at every node that had a choice."""
+    """The coarsened tree H, and the decision at every node that had a choice."""
 
     taxonomy: Taxonomy
     decisions: tuple[Decision, ...]
 
     @property
     def exact(self) -> bool:
-        """Whether every decision is the best over all subsets, and not the end of a search."""
+        """Whether every decision is certainly the best over all subsets."""
         return not self.searched
 
     @property
     def searched(self) -> tuple[Decision, ...]:
-        """The decisions that may not be the best: too many subsets could have been."""
+        """The decisions that may not be the best: there were too many subsets to check all."""
         return tuple(decision for decision in self.decisions if not decision.exact)
 
 
 def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive") -> Coarsening:
-    """Merge negligible internal nodes into their parents, at most ``max_children`` children each.
+    """Merge internal nodes that matter little into their parents; return tree and decisions.
 
-    ``singletons="cohesive"``: a cluster of one leaf scores 1, and a leaf's own mean distance counts
-    the leaf itself. ``singletons="neutral"`` is Rousseeuw's textbook rule: it scores 0.
+    No node gets more than ``max_children`` children. With ``singletons="cohesive"`` a cluster of
+    one leaf scores 1, and a leaf's mean distance to its own cluster includes the leaf itself. With
+    ``singletons="neutral"``, Rousseeuw's textbook rule, a cluster of one leaf scores 0.
     """
     if max_children < 2:
         raise TaxonomyError(f"max_children must be at least 2, not {max_children}")
     if singletons not in _SINGLETONS:
-        raise TaxonomyError(f"singletons is one of {', '.join(_SINGLETONS)}, not {singletons!r}")
+        raise TaxonomyError(f"singletons must be {' or '.join(_SINGLETONS)}, not {singletons!r}")
     deepest = int(taxonomy.depth.max())
     if deepest > MAX_DEPTH:
         first = int((taxonomy.depth > MAX_DEPTH).argmax())
@@ -83,7 +84,7 @@ def coarsen(taxonomy: Taxonomy, max_children: int, singletons: str = "cohesive")
     decisions = []
     for u in range(len(branches.nodes) - 1, -1, -1):  # depth-first order reversed: children first
         children = branches.children[u]
-        if not children:  # but leaves
+        if not children:  # all its children are leaves
             branches.settle_leaves(u)
             continue
         candidates = branches.candidates(u, max_children)

@@ -13,10 +13,10 @@ from fedgrain.taxonomy.tree import Taxonomy
 
 @dataclass(frozen=True)
 class SettledGraph:
-    """The tree made from a graph: every class is in it, with one edge to a parent each."""
+    """The tree made from a graph. It has every node, each with one parent, and what was dropped."""
 
     taxonomy: Taxonomy
-    became_leaves: tuple[str, ...]  # ids whose children all went to other parents
+    became_leaves: tuple[str, ...]  # ids of nodes whose children all got other parents
     dropped_edges: tuple[tuple[str, str], ...]  # (parent, child), in the order they were given
 
 
@@ -27,7 +27,7 @@ def from_dag(
     root: str | None = None,
     where: Sequence[str] | None = None,
 ) -> Taxonomy:
-    """Turn a directed acyclic graph (several parents) into a tree: see :func:`settle_dag`."""
+    """Return the tree of :func:`settle_dag`, for a graph whose nodes may have several parents."""
     return settle_dag(edges, names, root=root, where=where).taxonomy
 
 
@@ -38,12 +38,12 @@ def settle_dag(
     root: str | None = None,
     where: Sequence[str] | None = None,
 ) -> SettledGraph:
-    """Turn a directed acyclic graph into a tree by the path rule of section 2; say what was lost.
+    """Turn a directed acyclic graph into a tree by the path rule of section 2.
 
-    The rule is for the nodes without children, in the order they first appear; a node's parents
-    rank in the order of their edges. A node whose children all went to other parents may carry
-    labels, so it stays, as a leaf. Single-child nodes stay. ``root`` is refused where it is not the
-    one node without parents.
+    Returns the tree and what was dropped. The rule goes through the nodes without children in the
+    order they first appear; a node's parents rank in the order of their edges. A node whose
+    children all got other parents may carry labels, so it stays as a leaf. Nodes with a single
+    child stay. ``root`` must be the only node without parents.
     """
     listed = list(edges)
     parents_of = _parents_of(listed, where)
@@ -56,7 +56,7 @@ def settle_dag(
         raise TaxonomyError(too_deep(deep, max(distance.values())))
     fixed, stranded = choose_all_parents(parents_of, classes, top)
     kept = tree_edges(fixed, [*classes, *stranded])
-    chosen = set(kept)  # only membership is asked
+    chosen = set(kept)  # used only for membership tests
     dropped = tuple(edge for edge in listed if edge not in chosen)
     return SettledGraph(Taxonomy.from_edges(kept, names, root=top), tuple(stranded), dropped)
 
@@ -79,8 +79,8 @@ def _top(parents_of: dict[str, list[str]], inner: Mapping[str, None], root: str 
     """Return the one node without parents; refuse several, cycles, and a root that has parents."""
     if root in parents_of:
         raise TaxonomyError(
-            f"{root!r} hangs from {parents_of[root][0]!r}, but is said to be the root elsewhere; "
-            "drop one of the two"
+            f"{root!r} is under {parents_of[root][0]!r}, but is also given as the root; "
+            "remove one of the two"
         )
     named = inner if root is None else {**inner, root: None}
     tops = [node for node in named if node not in parents_of]
@@ -88,7 +88,7 @@ def _top(parents_of: dict[str, list[str]], inner: Mapping[str, None], root: str 
     if len(tops) != 1:
         raise TaxonomyError(
             f"the graph has {len(tops)} roots ({', '.join(map(repr, tops[:3]))}); "
-            "hang all but one of them from a parent"
+            "give all but one of them a parent"
         )
     return tops[0]
 
@@ -109,5 +109,5 @@ def _refuse_cycle(parents_of: dict[str, list[str]]) -> None:
     stuck = [node for node, count in waiting.items() if count]
     if stuck:
         raise TaxonomyError(
-            f"the graph has a cycle through or above {stuck[0]!r}; remove an edge of it"
+            f"the graph has a cycle through or above {stuck[0]!r}; remove one of its edges"
         )

@@ -1,4 +1,4 @@
-"""What a list of edges must satisfy to be a tree, with errors that say where it does not."""
+"""Check that a list of edges is a tree, with errors that say where it is not."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 
 from fedgrain.errors import TaxonomyError
 
-MAX_DEPTH = 500  # levels below the root that a file may have and that are coarsened
+MAX_DEPTH = 500  # the most levels below the root that files and coarsening accept
 
 
 def too_deep(node: str, depth: int) -> str:
     """Return the message for a tree that is too deep for coarsening and heads."""
     return (
-        f"the tree is {depth:,} levels deep, from {node!r} on deeper than the {MAX_DEPTH} that are "
-        "allowed; leave out classes that have a single child, or check for rows chained by mistake"
+        f"the tree is {depth:,} levels deep, but only {MAX_DEPTH} are allowed, and {node!r} is "
+        "deeper; leave out classes with a single child, or check for rows chained by mistake"
     )
 
 
 def single_parents(
     edges: Sequence[tuple[str, str]], where: Sequence[str]
 ) -> dict[str, tuple[str, int]]:
-    """Map each child to its parent and the edge that says so; refuse duplicates and two parents."""
+    """Map each child to its parent and its edge; refuse duplicates and second parents."""
     parent_of: dict[str, tuple[str, int]] = {}
     for number, (parent, child) in enumerate(edges):
         if child in parent_of:
@@ -32,7 +32,7 @@ def single_parents(
                 )
             raise TaxonomyError(
                 f"{where[number]}: {child!r} has two parents, {parent!r} here and {other!r} "
-                f"at {where[first]}; keep one, or ask for the path rule (from_dag, --dag)"
+                f"at {where[first]}; keep one, or use the path rule (from_dag, --dag)"
             )
         parent_of[child] = parent, number
     return parent_of
@@ -45,7 +45,7 @@ def single_root(
     root: str | None,
 ) -> str:
     """Return the one node without a parent; refuse several roots and cycles."""
-    settled: set[str] = set()  # nodes known to reach a root; only membership is asked
+    settled: set[str] = set()  # nodes known to reach a root; used only for membership tests
     for start in parent_of:
         walk: dict[str, None] = {}
         node = start
@@ -69,8 +69,8 @@ def single_root(
         if root in parent_of:
             above, number = parent_of[root]
             raise TaxonomyError(
-                f"{where[number]}: {root!r} hangs from {above!r}, but is said to be the root "
-                "elsewhere; drop one of the two"
+                f"{where[number]}: {root!r} is under {above!r}, but is also given as the root; "
+                "remove one of the two"
             )
         tops.setdefault(root, -1)
     if not tops:
@@ -80,6 +80,6 @@ def single_root(
         place = where[max(first, second)]
         raise TaxonomyError(
             f"{place}: the tree has {len(tops)} roots, {one!r} and {two!r}"
-            f"{' among them' if len(tops) > 2 else ''}; hang all but one of them from a parent"
+            f"{' among them' if len(tops) > 2 else ''}; give all but one of them a parent"
         )
     return next(iter(tops))

@@ -1,7 +1,7 @@
-"""Taxonomies in files and graphs: CSV edges, JSON, networkx.
+"""Read and write taxonomies as CSV edges, JSON and networkx graphs.
 
-CSV has the header ``parent,child`` and optionally ``name``, the name of the child. The root has no
-row of its own unless its name is to be kept: then a row with an empty parent. JSON keeps it all.
+A CSV file has the columns ``parent``, ``child`` and optionally ``name``, the name of the child. The
+root needs a row, with an empty parent, only if it has a name of its own. JSON keeps everything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _JSON_FORMAT = "fedgrain-taxonomy-1"
 
 @dataclass(frozen=True)
 class _Table:
-    """The rows of a file: edges with where they stand, names, and the root if it has a row."""
+    """The rows of a file: edges and their lines, names, and the root if it has a row."""
 
     edges: list[tuple[str, str]]
     where: list[str]
@@ -40,7 +40,7 @@ class _Table:
 def read_csv(path: str | Path, *, dag: bool = False) -> Taxonomy:
     """Read a tree from a CSV file; with ``dag`` nodes may have several parents (:func:`read_dag`).
 
-    A tree may be ``MAX_DEPTH`` levels deep.
+    A tree with more than ``MAX_DEPTH`` levels is refused.
     """
     if dag:
         return read_dag(path).taxonomy
@@ -51,17 +51,17 @@ def read_csv(path: str | Path, *, dag: bool = False) -> Taxonomy:
 
 
 def read_dag(path: str | Path) -> SettledGraph:
-    """Read a CSV file where nodes may have several parents; return the tree and what it cost."""
+    """Read a CSV file whose nodes may have several parents; return the tree and what it drops."""
     table = _read_table(path)
     try:
         return settle_dag(table.edges, table.names, root=table.root, where=table.where)
     except TaxonomyError as error:
-        where = "" if str(path) in str(error) else f"{path}: "  # an error of a line already has it
+        where = "" if str(path) in str(error) else f"{path}: "  # errors of a line name the file
         raise TaxonomyError(f"{where}{error}") from None
 
 
 def _refuse_deep(tree: Taxonomy, edges: Sequence[tuple[str, str]], where: Sequence[str]) -> None:
-    """Raise for a file whose tree is deeper than any taxonomy: tables grow with the depth."""
+    """Refuse a tree of more than ``MAX_DEPTH`` levels, because tables grow with the depth."""
     depth = int(tree.depth.max())
     if depth > MAX_DEPTH:
         node = tree.ids[int((tree.depth > MAX_DEPTH).argmax())]
@@ -93,7 +93,7 @@ def _read_table(path: str | Path) -> _Table:
             root = child
         else:
             raise TaxonomyError(
-                f"{place}: {child!r} has no parent, but {root!r} is the root already; "
+                f"{place}: {child!r} has no parent, but {root!r} is already the root; "
                 "only one row may leave the parent empty"
             )
     if not table.edges and root is None:
@@ -114,7 +114,7 @@ def _text_of(path: str | Path) -> str:
 
 
 def write_csv(taxonomy: Taxonomy, path: str | Path, *, root_row: bool = False) -> None:
-    """Write the edges, parents before children; ``root_row`` keeps the root's name as well."""
+    """Write the edges, parents before children; ``root_row`` adds a row for the root's name."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("parent", "child", "name"))
@@ -125,7 +125,7 @@ def write_csv(taxonomy: Taxonomy, path: str | Path, *, root_row: bool = False) -
 
 
 def to_json(taxonomy: Taxonomy) -> dict[str, Any]:
-    """Return the taxonomy as an object that JSON can hold."""
+    """Return the taxonomy as a JSON object."""
     parents = [None, *(taxonomy.ids[p] for p in taxonomy.parents[1:])]
     nodes = [
         {"id": node, "parent": parent, "name": name}
@@ -169,12 +169,12 @@ def read_json(path: str | Path) -> Taxonomy:
 
 
 def write_json(taxonomy: Taxonomy, path: str | Path) -> None:
-    """Write all of a taxonomy."""
+    """Write a taxonomy, with all names, as JSON."""
     write_text(path, json.dumps(to_json(taxonomy), indent=1, ensure_ascii=False) + "\n")
 
 
 def from_networkx(graph: networkx.DiGraph, *, dag: bool = False) -> Taxonomy:
-    """Take a networkx graph, edges from parent to child, node attribute ``name`` for names."""
+    """Build a tree from a networkx graph: edges from parent to child, node attribute ``name``."""
     names = {str(node): str(data.get("name", node)) for node, data in graph.nodes(data=True)}
     if len(names) != graph.number_of_nodes():
         raise TaxonomyError("two nodes of the graph have the same text as id; rename one of them")

@@ -1,9 +1,9 @@
 """From a graph with several parents to one tree: the path rule (method, section 2).
 
-Every class keeps one of its longest paths to the root. Among a class's longest paths the one with
-the fewest edges that contradict a parent already fixed wins, then the largest sum of use(n), then
-the first in pointer order. The rule adds up along a path, so the best path is found by dynamic
-programming and the paths are never listed (a graph may have exponentially many).
+Every class keeps one of its longest paths to the root: the one with the fewest edges that
+contradict a parent fixed earlier; on a tie the one with the largest sum of use(n), then the first
+in pointer order. The costs add up along a path, so dynamic programming finds the best one without
+listing all paths, of which a graph may have exponentially many.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Parents = Mapping[str, Sequence[str]]  # node -> its parents in pointer order
 
 
 def ancestors_upwards(parents_of: _Parents, start: str) -> list[str]:
-    """Return ``start`` and everything above it, in the order it is met."""
+    """Return ``start`` and all its ancestors, breadth first."""
     met = {start: None}
     for node in (queue := [start]):
         for parent in parents_of.get(node, ()):
@@ -31,9 +31,9 @@ def ancestors_upwards(parents_of: _Parents, start: str) -> list[str]:
 
 
 def longest_distances(parents_of: _Parents, classes: Iterable[str], root: str) -> dict[str, int]:
-    """Longest number of edges up to the root for the classes and all above them that reach it."""
+    """Return the length of the longest path to the root for every node that reaches it."""
     distance: dict[str, int] = {root: 0}
-    finished: set[str] = {root}  # only membership is asked
+    finished: set[str] = {root}  # used only for membership tests
     for start in classes:
         stack = [start]
         while stack:
@@ -53,22 +53,22 @@ def longest_distances(parents_of: _Parents, classes: Iterable[str], root: str) -
 
 
 def choose_parents(parents_of: _Parents, classes: Sequence[str], root: str) -> dict[str, str]:
-    """Fix one parent for every node on the way up from the classes, by the rule of section 2."""
+    """Choose one parent for every node on the classes' paths, by the rule of section 2."""
     return _choose(parents_of, classes, root)[0]
 
 
 def choose_all_parents(
     parents_of: _Parents, classes: Sequence[str], root: str
 ) -> tuple[dict[str, str], list[str]]:
-    """Do the same, then fix a parent for every node above the classes that no path goes through.
+    """Choose parents as :func:`choose_parents` does, and also for nodes that no path uses.
 
-    Returns the parents, and the nodes that end a path though they are no classes: their children
-    all went to other parents. The classes' own paths are those of :func:`choose_parents`.
+    Returns the parents, and the nodes that became leaves because all their children got other
+    parents. The paths of the classes are the same as with :func:`choose_parents`.
     """
     fixed, longest, distance, use = _choose(parents_of, classes, root)
-    met = {root, *(child for _, child in tree_edges(fixed, classes))}  # only membership is asked
+    met = {root, *(child for _, child in tree_edges(fixed, classes))}  # for membership tests
     stranded = []
-    for node in sorted(distance, key=lambda node: -distance[node]):  # a parent may be on the way
+    for node in sorted(distance, key=lambda node: -distance[node]):  # deepest first
         if node not in met:
             stranded.append(node)
             _fix_path(_best_longest_path(longest, distance, use, fixed, node), fixed)
@@ -81,7 +81,7 @@ def choose_all_parents(
 def _choose(
     parents_of: _Parents, classes: Sequence[str], root: str
 ) -> tuple[dict[str, str], dict[str, list[str]], dict[str, int], dict[str, int]]:
-    """Return the fixed parents, and what they were chosen by."""
+    """Return the chosen parents, the longest paths' parents, the distances and the use counts."""
     distance = longest_distances(parents_of, classes, root)
     longest = {
         node: [p for p in parents_of.get(node, ()) if distance.get(p) == distance[node] - 1]
@@ -104,7 +104,7 @@ def _best_longest_path(
     fixed: Mapping[str, str],
     leaf: str,
 ) -> list[str]:
-    """Return the best of a class's longest paths, from the class up to the root."""
+    """Return the best longest path of a class, from the class up to the root."""
     cost: dict[str, tuple[int, int]] = {}  # (contradictions, -use) from here up
     step: dict[str, str] = {}
     for node in sorted(ancestors_upwards(longest, leaf), key=distance.__getitem__):
@@ -124,7 +124,7 @@ def _best_longest_path(
 
 
 def _fix_path(path: Sequence[str], fixed: dict[str, str]) -> None:
-    """Fix the parents a path brings; a parent once fixed stays."""
+    """Fix the parents along a path, except where a node already has a fixed parent."""
     for node, parent in itertools.pairwise(path):
         fixed.setdefault(node, parent)
 
@@ -160,19 +160,19 @@ def choose_parents_by_images(
     features: NDArray[np.floating],
     tree_of: Callable[[Mapping[str, str]], Taxonomy],
 ) -> dict[str, str]:
-    """Fix the parents so that the tree agrees with what the images look like (section 2, option).
+    """Choose the parents so that the tree agrees with the images (section 2, the other rule).
 
-    Starts from the choice without images. Then, class by class in the given order, every candidate
-    path is tried: the path whose Wu-Palmer similarities to the other classes rank-correlate best
-    (Spearman) with the cosine similarities of the class-mean ``features`` [classes, dims] is fixed.
-    ``tree_of`` turns a choice of parents into the tree the similarities are read from.
+    Starts from the choice without images. Then, for each class in the given order, it tries all
+    candidate paths. It keeps the path whose Wu-Palmer similarities to the other classes correlate
+    best (Spearman) with the cosine similarities of the class-mean ``features`` [classes, dims].
+    ``tree_of`` builds the tree of a choice of parents.
     """
     unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
     cosine = unit @ unit.T
     start = choose_parents(parents_of, classes, root)
     fixed: dict[str, str] = {}
     for number, leaf in enumerate(classes):
-        chosen = _walks_to(start, leaf)  # kept where there is one candidate, and in a tie
+        chosen = _walks_to(start, leaf)  # stays if there is no other candidate, or on a tie
         candidates = [p for p in all_paths(parents_of, leaf, root) if not _contradicts(p, fixed)]
         best = -np.inf
         for path in [chosen, *candidates] if len(candidates) > 1 else []:
@@ -200,7 +200,7 @@ def _walks_to(fixed: Mapping[str, str], leaf: str) -> list[str]:
 def _agreement(
     tree: Taxonomy, classes: Sequence[str], number: int, cosine: NDArray[np.floating]
 ) -> float:
-    """Spearman correlation between one class's Wu-Palmer and cosine similarities to the others."""
+    """Return how well a class's tree and image similarities to other classes correlate."""
     nodes = np.array([tree.index(leaf) for leaf in classes], dtype=np.int32)
     lca = tree.lca_depth(nodes[number], nodes)
     similarity = 2.0 * (lca + 1) / (tree.depth[nodes[number]] + tree.depth[nodes] + 2)
@@ -209,7 +209,7 @@ def _agreement(
 
 
 def spearman(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
-    """Rank correlation with mean ranks for ties; 0 where one side is constant."""
+    """Return Spearman's rank correlation, with mean ranks for ties; 0 if a side is constant."""
     ranks = []
     for side in (a, b):
         _values, inverse, counts = np.unique(side, return_inverse=True, return_counts=True)

@@ -1,8 +1,9 @@
 """Mean silhouettes of the partitions that coarsening chooses from at one node (method, section 4).
 
-A child of the node appears in a partition in one of two forms, as one cluster or expanded into its
-parts. Leaves under different children meet in the node, so all that a leaf's silhouette depends on
-is the form of its own child and, by its depth, how near each other child's form is.
+In a partition, a child of the node has one of two forms: one cluster, or expanded into its parts.
+The lowest common ancestor of leaves under different children is the node itself. A leaf's
+silhouette therefore depends only on its depth, on the form of its own child, and on the distance to
+the form of every other child.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from numpy.typing import NDArray
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
-Positions = tuple[int, ...]  # a subset: where its members stand among the children
+Positions = tuple[int, ...]  # a subset: the positions of its members among the children
 
-# Leaves that are alike: depth, mean distance to the own cluster (-1: they score 0), distance to the
-# nearest other cluster of their child's form (inf: there is none), how many leaves.
+# A group of identical leaves: depth, mean distance to their own cluster (-1: they score 0),
+# distance to the nearest other cluster of their child's form (inf: there is none), how many leaves.
 Leaves = tuple[int, float, float, int]
 
-# [depth]: the distance of a leaf elsewhere to the nearest of a form's clusters; the leaves in them.
+# A form of a child: by the depth of a leaf outside it, the distance from that leaf to the nearest
+# cluster of the form; and the leaves inside it.
 Form = tuple[Sequence[float], list[Leaves]]
 
 _BLOCK_WORK = 2 * 10**6
@@ -33,16 +35,16 @@ _BLOCK_WORK = 2 * 10**6
 class Candidates(NamedTuple):
     """Everything that the scores of all subsets at one node depend on."""
 
-    kept: list[Form]  # [child]: as one cluster; the node's own leaves, always expanded, come last
+    kept: list[Form]  # [child] as one cluster; the leaves among the children come last, expanded
     expanded: dict[int, Form]  # position of a child that may be expanded -> its other form
     extra: list[int]  # how many children each of those adds
-    spare: int  # how many may be added in all
-    depths: slice  # where leaves lie
+    spare: int  # how many children may be added in total
+    depths: slice  # the range of depths that have leaves
     size: int  # number of leaves
     work: int  # table cells that scoring one subset reads
 
     def forms(self, subset: Positions) -> list[Form]:
-        """Return all children, those of the subset expanded."""
+        """Return the forms of all children, with those of the subset expanded."""
         forms = self.kept.copy()
         for position in subset:
             forms[position] = self.expanded[position]
@@ -52,9 +54,9 @@ class Candidates(NamedTuple):
 def with_nearest(
     forms: list[Form], depths: slice
 ) -> list[tuple[Form, Sequence[float], Sequence[float]]]:
-    """Return with every child, by depth, the distance to the nearest child and to the second.
+    """Return each child's form with, by depth, the distances to the nearest two children.
 
-    A leaf whose nearest child is its own takes the second. Of two children each gets the other.
+    A leaf whose nearest child is its own uses the second. With two children, each gets the other.
     """
     if len(forms) == 2:
         one, two = forms
@@ -72,7 +74,7 @@ def with_nearest(
 def _summed_silhouettes(
     leaves: list[Leaves], away: Sequence[float], first: Sequence[float], second: Sequence[float]
 ) -> float:
-    """Sum over leaves under one child; ``away`` is the child's own form as ``first`` counts it."""
+    """Sum the silhouettes of the leaves under one child, itself ``away`` from a leaf outside."""
     total = 0.0
     for depth, own, beside, count in leaves:
         if own >= 0.0:
@@ -86,12 +88,12 @@ def _summed_silhouettes(
 
 
 def is_single_cluster(forms: list[Form]) -> bool:
-    """Whether this is no partition: one child, and its leaves have no other cluster beside them."""
+    """Return whether all leaves are in one cluster, so that there is no partition to score."""
     return len(forms) == 1 and forms[0][1][0][2] == inf
 
 
 def score_of(candidates: Candidates, subset: Positions) -> float:
-    """Mean silhouette of one subset's partition; -inf where it is a single cluster."""
+    """Return the mean silhouette of a subset's partition; -inf if it is a single cluster."""
     forms = candidates.forms(subset)
     if is_single_cluster(forms):
         return -inf
@@ -102,11 +104,11 @@ def score_of(candidates: Candidates, subset: Positions) -> float:
 
 
 def bounds(candidates: Candidates) -> tuple[float, list[float]]:
-    """Return the score with nothing expanded, and the most that each open child can add to it.
+    """Return the score with nothing expanded, and the most that expanding each child can add.
 
-    A child expanded is never farther from a leaf elsewhere than the child kept: the nearest of its
-    parts is at most as far as all of them on the mean. So no leaf scores better than with all other
-    children kept, and a subset scores at most the first plus what its members can add.
+    Expanding a child never moves it away from a leaf outside it: its nearest part is at most as far
+    as the mean over all its parts. So a leaf scores best when all other children are kept, and a
+    subset scores at most the first value plus what its members can add.
     """
     kept = with_nearest(candidates.kept, candidates.depths)
     totals = [
@@ -121,10 +123,10 @@ def bounds(candidates: Candidates) -> tuple[float, list[float]]:
 
 
 class BlockScores:
-    """The scores that :func:`score_of` gives, for many subsets at once."""
+    """Compute the scores of :func:`score_of` for many subsets at once."""
 
     def __init__(self, candidates: Candidates) -> None:
-        """Turn the forms into arrays; families are rows of leaves that are alike."""
+        """Turn the forms into arrays; a family is a group of identical leaves."""
         self.opened = [*candidates.expanded]
         self.size = candidates.size
         self.rows = max(1, _BLOCK_WORK // candidates.work)
@@ -139,7 +141,7 @@ class BlockScores:
         self.child = np.repeat(np.arange(len(families)), families)
 
     def __call__(self, subsets: BoolArray) -> FloatArray:
-        """Score subsets [subset, open child]."""
+        """Return the scores of subsets [subset, child that may be expanded]."""
         decision = np.zeros((len(subsets), self.kept.shape[1]), dtype=np.bool_)
         decision[:, self.opened] = subsets
         starts = range(0, len(decision), self.rows)
@@ -158,7 +160,7 @@ class BlockScores:
         itself = closest[:, self.depth] == self.child
         other = np.where(itself, second[:, self.depth], first[:, self.depth])
         other = np.minimum(other, beside)
-        with np.errstate(invalid="ignore"):  # one single cluster: inf - a over inf
+        with np.errstate(invalid="ignore"):  # a single cluster gives (inf - a) / inf
             silhouette = np.where(own < 0, 0.0, (other - own) / np.maximum(own, other))
         silhouette[np.isinf(other)] = -np.inf
         return np.asarray(silhouette @ self.counts / self.size)

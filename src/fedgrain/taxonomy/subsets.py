@@ -1,10 +1,13 @@
-"""The best subset of children to expand at one node: exact over all, or a bounded search.
+"""Find the best subset of children to expand at one node, exactly or by a bounded search.
 
-Most subsets need no score, since :func:`fedgrain.taxonomy.silhouette.bounds` shows that they cannot
-be best. The others are scored one by one where a node has few subsets, in blocks of arrays where it
-has many: same numbers, less waiting. Where it has very many, children that are alike (genera of two
-species each, say) count as one kind, and a search finds a score that the others have to reach; only
-where too many subsets may still reach it does the search decide.
+Most subsets are never scored: :func:`fedgrain.taxonomy.silhouette.bounds` shows that they cannot be
+best. How the others are scored depends on how many subsets the node has:
+
+- few: one by one;
+- many: in blocks of arrays, which gives the same numbers faster;
+- very many: a search finds a good score first. Then only the subsets that may reach it are scored,
+  and children that are alike (say, genera of two species each) count as one kind. If too many
+  subsets may still reach that score, the result of the search is taken, and it may not be the best.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ from fedgrain.taxonomy.silhouette import (
     score_of,
 )
 
-TIE = 1e-9  # scores this close are equal (method, section 4)
-ROUNDING = 1e-12  # more than a bound or a score may be off by
-EXACT_SUBSETS = 2**20  # beyond this many subsets, or this much work, the search takes over
+TIE = 1e-9  # scores this close count as equal (method, section 4)
+ROUNDING = 1e-12  # larger than any rounding error of a bound or a score
+EXACT_SUBSETS = 2**20  # with more subsets, or more work, a search runs first
 _EXACT_WORK = 10**9
 _SEARCH_WORK = 2 * 10**9
 ONE_BY_ONE_WORK = 2_000
-_KIND_DIGITS = 12  # forms are alike that agree to this many digits
+_KIND_DIGITS = 12  # forms that agree to this many digits are alike
 FIRST_BLOCK = 64  # subsets; each further block has four times as many
 
 _Scored = list[tuple[float, Positions]]
@@ -45,20 +48,20 @@ class Choice(NamedTuple):
     score: float | None
     original_score: float | None
     exact: bool
-    subsets: int | None = None  # how many there are, where a search decided
-    at_most: float | None = None  # no subset scores better, where a search decided
+    subsets: int | None = None  # if a search decided: how many subsets there are
+    at_most: float | None = None  # if a search decided: no subset scores better than this
 
 
 class _Alike(NamedTuple):
-    """Open children, by column, that one may put in place of each other."""
+    """Children that can be swapped for each other without changing a score."""
 
     columns: list[int]
-    extra: int  # of each
-    gain: float  # of each
+    extra: int  # children that each of them adds
+    gain: float  # the most that each of them adds to the score
 
 
 def best_subset(candidates: Candidates) -> Choice:
-    """Return the subset with the best mean silhouette; ties: the larger, then the first."""
+    """Return the subset with the best mean silhouette; on a tie the larger, then the first."""
     base, gains = bounds(candidates)
     original = -inf if is_single_cluster(candidates.kept) else base
     if max(gains, default=-inf) < original - base - TIE - ROUNDING:  # no expansion can pay
@@ -86,7 +89,7 @@ def _chosen(scored: _Scored, original: float) -> Choice:
 def _best_of_many(
     candidates: Candidates, base: float, gains: list[float], original: float, count: int
 ) -> Choice:
-    """Choose where the subsets are too many to list: exact if few enough may be best."""
+    """Choose among too many subsets to list; exact if only few of them may be best."""
     scored = [*_searched(candidates), (original, ())]
     best = max(scored)[0]
     groups = _alike(candidates, gains)
@@ -98,7 +101,7 @@ def _best_of_many(
 
 
 def count_feasible(candidates: Candidates) -> int:
-    """Count the subsets within the spare children (a knapsack count; no subset is built)."""
+    """Count the subsets that add at most ``spare`` children, without listing them (knapsack)."""
     if sum(candidates.extra) <= candidates.spare:
         return int(2 ** len(candidates.extra))
     ways = [1] + [0] * candidates.spare
@@ -109,7 +112,7 @@ def count_feasible(candidates: Candidates) -> int:
 
 
 def _one_by_one(candidates: Candidates, base: float, gains: list[float], best: float) -> _Scored:
-    """Score the feasible subsets, but for the empty one, that may be best or tied with the best."""
+    """Score the feasible, non-empty subsets that may be best or tied with the best."""
     subsets: list[tuple[float, Positions, int]] = [(base, (), 0)]
     for position, extra, gain in zip(candidates.expanded, candidates.extra, gains, strict=True):
         most = candidates.spare - extra
@@ -133,7 +136,7 @@ def _one_by_one(candidates: Candidates, base: float, gains: list[float], best: f
 def _in_blocks(
     candidates: Candidates, subsets: BoolArray, bound: FloatArray, best: float
 ) -> _Scored:
-    """Do the same for many subsets; of those scored, return the best and what is tied with it."""
+    """Score many subsets, highest bound first; return the best and those tied with it."""
     order = np.argsort(-bound, kind="stable")
     subsets, bound = subsets[order], bound[order]
     score_rows = BlockScores(candidates)
@@ -155,7 +158,7 @@ def _listed(candidates: Candidates, scores: FloatArray, subsets: BoolArray) -> _
 
 
 def _all_feasible(candidates: Candidates) -> BoolArray:
-    """Return all subsets within the spare children [subset, open child], the empty one first."""
+    """Return all subsets that add at most ``spare`` children [subset, child], empty one first."""
     subsets = np.zeros((1, len(candidates.extra)), dtype=np.bool_)
     used = np.zeros(1, dtype=np.int64)
     for number, extra in enumerate(candidates.extra):
@@ -168,10 +171,10 @@ def _all_feasible(candidates: Candidates) -> BoolArray:
 
 
 def _alike(candidates: Candidates, gains: list[float]) -> list[_Alike]:
-    """Put children together whose two forms are the same but for rounding.
+    """Group the children whose two forms are the same up to rounding.
 
-    A score then depends on how many of a kind are expanded, and of equal subsets the first wins: so
-    it is enough to look at subsets that take the first ones of each kind.
+    A score depends only on how many children of each group are expanded, and the first of several
+    equal subsets wins. So only subsets that take the first children of each group matter.
     """
     kinds: dict[Any, _Alike] = {}
     for column, (position, expanded) in enumerate(candidates.expanded.items()):
@@ -186,7 +189,7 @@ def _alike(candidates: Candidates, gains: list[float]) -> list[_Alike]:
 
 
 def _most_to_gain(groups: list[_Alike], spare: int) -> list[FloatArray]:
-    """Per group, the most that it and those after it can add [children that may be added]."""
+    """Per group, the most that it and the later groups can add to the score [spare children]."""
     tables = [np.zeros(spare + 1)]
     for group in reversed(groups):
         most = tables[-1].copy()
@@ -201,9 +204,10 @@ def _most_to_gain(groups: list[_Alike], spare: int) -> list[FloatArray]:
 def _worth_scoring(
     candidates: Candidates, groups: list[_Alike], base: float, best: float
 ) -> tuple[BoolArray, FloatArray] | None:
-    """Return the subsets that may reach ``best``, with their bounds; None where there are too many.
+    """Return the subsets that may reach ``best``, with their bounds; None if there are too many.
 
-    They grow group by group, and those are left out that reach it with none of the next groups.
+    Subsets grow group by group. One that cannot reach ``best``, whatever the later groups add, is
+    dropped at once.
     """
     limit = min(EXACT_SUBSETS, _EXACT_WORK // candidates.work)
     subsets = np.zeros((1, len(candidates.extra)), dtype=np.bool_)
@@ -226,9 +230,9 @@ def _worth_scoring(
 
 
 def _searched(candidates: Candidates) -> _Scored:
-    """Climb from two starts, one flip at a time, to a local best; the work is bounded.
+    """Climb to a local optimum from the empty and from a full subset, one flip at a time.
 
-    The better of the two ends need not be the best of all.
+    The work is bounded. The better of the two results may not be the best of all subsets.
     """
     extra = np.array(candidates.extra)
     empty = np.zeros(len(extra), dtype=np.bool_)

@@ -1,8 +1,8 @@
 """The class hierarchy (method, section 1): one immutable tree of nodes with ids and names.
 
-Nodes are numbered depth first, children by id: the numbers depend on the content alone, not on the
-order of a file or a set. What is computed on the numbers alone is in
-:mod:`~fedgrain.taxonomy.tree_arrays`.
+Nodes are numbered depth first, children sorted by id, so the numbers depend only on the content and
+not on the order of a file or a set. :mod:`~fedgrain.taxonomy.tree_arrays` has everything that needs
+only these numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Taxonomy(TreeArrays):
     def __init__(
         self, ids: Sequence[str], parents: Sequence[int] | IntArray, names: Sequence[str]
     ) -> None:
-        """Take nodes already in depth-first order, children by id; :meth:`from_edges` sorts."""
+        """Take nodes in depth-first order, children sorted by id; :meth:`from_edges` sorts them."""
         self.ids = tuple(ids)
         self.names = tuple(names)
         count = len(self.ids)
@@ -49,7 +49,7 @@ class Taxonomy(TreeArrays):
         super().__init__(parents)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if "leaves" in self.__dict__:  # the last one __init__ sets
+        if "leaves" in self.__dict__:  # __init__ sets it last
             raise AttributeError(f"a Taxonomy is immutable: cannot set {name!r}")
         object.__setattr__(self, name, value)
 
@@ -122,7 +122,7 @@ class Taxonomy(TreeArrays):
         children: list[list[int]] = [[] for _ in parent_of]
         for node in np.flatnonzero(kept)[:0:-1].tolist():
             children[parent_of[node]].append(node)
-        for node in np.unique(nearest[~kept]).tolist():  # took in nodes whose ids may lie between
+        for node in np.unique(nearest[~kept]).tolist():  # these gained children, so sort again
             children[node].sort(key=self.ids.__getitem__, reverse=True)
         order = depth_first(children)
         number = np.empty(len(self), dtype=np.int32)
@@ -151,9 +151,9 @@ class Taxonomy(TreeArrays):
         return self.keep(kept)
 
     def nearest_in(self, other: Taxonomy) -> IntArray:
-        """For each node, the number in ``other`` of its nearest ancestor-or-self that is there.
+        """For each node, the number in ``other`` of its nearest ancestor-or-self that exists there.
 
-        This is where a label goes when coarsening removed its node.
+        A label whose node was removed by coarsening moves to this node.
         """
         number = self._numbers_or_minus_one(other).astype(np.int32)
         if number[0] < 0:
@@ -161,12 +161,12 @@ class Taxonomy(TreeArrays):
         return number[self.nearest(number >= 0)]
 
     def numbers_in(self, full: Taxonomy) -> NDArray[np.int64]:
-        """For each node its number, by id, in the tree that this one was made smaller from."""
+        """For each node, the number of the node with the same id in the tree before coarsening."""
         numbers = self._numbers_or_minus_one(full)
         if np.any(numbers < 0):
             missing = self.ids[int(np.argmin(numbers))]
             raise TaxonomyError(
-                f"node {missing!r} is not in the full taxonomy; take the one that was coarsened"
+                f"node {missing!r} is not in the full taxonomy; pass the tree that was coarsened"
             )
         return numbers
 

@@ -1,8 +1,8 @@
-"""A tree as arrays, and everything that is computed by sweeping over it (method, section 1).
+"""A tree as arrays, and the computations on them (method, section 1).
 
-Nodes are numbered depth first, so that a parent comes before its children and the subtree of a node
-is the slice ``node:subtree_end[node]``. Sums over subtrees are differences of a running sum; what
-goes from the root down, or up again, goes level by level.
+Nodes are numbered depth first: a parent comes before its children, and the subtree of a node is the
+slice ``node:subtree_end[node]``. A sum over a subtree is a difference of two running sums. Sweeps
+down or up the tree handle one level at a time.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class TreeArrays:
         return 0
 
     def is_leaf(self, nodes: Any) -> Any:
-        """Whether a node is a leaf; a number or an array of them."""
+        """Return whether a node is a leaf; takes one number or an array of numbers."""
         return self.subtree_end[nodes] == nodes + 1
 
     @property
     def internal(self) -> IntArray:
-        """Nodes with children, root included, ascending: the branches of the tree."""
+        """The nodes with children, in ascending order: the branches of the tree."""
         return np.flatnonzero(~self.is_leaf(np.arange(len(self)))).astype(np.int32)
 
     @property
@@ -68,7 +68,7 @@ class TreeArrays:
 
     @property
     def leaf_ranges(self) -> tuple[IntArray, IntArray]:
-        """Per node, the slice of ``leaves`` that lies under it."""
+        """Per node, the start and end of the slice of ``leaves`` under it."""
         nodes = np.arange(len(self))
         first = np.searchsorted(self.leaves, nodes).astype(np.int32)
         end = np.searchsorted(self.leaves, self.subtree_end).astype(np.int32)
@@ -94,9 +94,9 @@ class TreeArrays:
         return order[start[node] : start[node + 1]]
 
     def past_single_children(self) -> NDArray[np.int64]:
-        """For each node, where the way down first forks or ends: an only child is certain."""
+        """For each node, the first node from it downwards that does not have exactly one child."""
         ends = np.flatnonzero(self.child_counts != 1)
-        # depth first: an only child is the next number
+        # depth first, so an only child has the next number
         return np.asarray(ends[np.searchsorted(ends, np.arange(len(self)))], dtype=np.int64)
 
     # paths
@@ -125,7 +125,7 @@ class TreeArrays:
         return np.array(upwards[::-1], dtype=np.int32)
 
     def is_ancestor(self, upper: Any, lower: Any) -> Any:
-        """Whether ``upper`` is ``lower`` or one of its ancestors; numbers or arrays of them."""
+        """Return whether ``upper`` is ``lower`` or an ancestor of it; numbers or arrays."""
         return (upper <= lower) & (lower < self.subtree_end[upper])
 
     def ancestors_mask(self) -> BoolArray:
@@ -157,7 +157,7 @@ class TreeArrays:
     def nearest(self, kept: BoolArray) -> IntArray:
         """Return the nearest kept ancestor-or-self of each node: masks [..., nodes] to nodes.
 
-        Where none is kept it is the root.
+        If no ancestor is kept, this is the root.
         """
         nearest = np.where(kept, np.arange(len(self), dtype=np.int32), np.int32(0))
         for level in self.levels[1:]:
@@ -174,7 +174,7 @@ class TreeArrays:
 
     @cached_property
     def heights(self) -> NDArray[np.int64]:
-        """The longest way down from each node to a leaf."""
+        """The number of edges from each node down to its deepest leaf."""
         height = np.zeros(len(self), dtype=np.int64)
         for nodes in self.levels[:0:-1]:
             np.maximum.at(height, self.parents[nodes], height[nodes] + 1)
@@ -183,7 +183,7 @@ class TreeArrays:
     # pairs
 
     def lca(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the lowest common ancestor of a[i] and b[i]: a walks up until it is above b."""
+        """Return the lowest common ancestor of a[i] and b[i], by walking up from a."""
         upwards, below = (np.array(x, np.int64, order="C") for x in np.broadcast_arrays(a, b))
         climbing, targets = upwards.reshape(-1), below.reshape(-1)
         apart = np.arange(len(climbing))
@@ -193,25 +193,25 @@ class TreeArrays:
         return upwards
 
     def lca_depth(self, a: NDArray[Any], b: NDArray[Any]) -> IntArray:
-        """Depth of the lowest common ancestor of a[i] and b[i]."""
+        """Return the depth of the lowest common ancestor of a[i] and b[i]."""
         return self.depth[self.lca(a, b)]
 
     def lca_depths(self) -> IntArray:
-        """Depth of the lowest common ancestor of all pairs of nodes."""
+        """Return the depth of the lowest common ancestor for all pairs of nodes [nodes, nodes]."""
         return lca_depth_matrix(self.parents, self.depth, self.subtree_end)
 
     def wu_palmer(self, *, root_depth: int) -> NDArray[np.float64]:
-        """Wu-Palmer similarity of all pairs (method, section 3).
+        """Return the Wu-Palmer similarity of all pairs of nodes (method, section 3).
 
-        ``root_depth=0`` is the convention of the metrics, ``root_depth=1`` that of the similarity
-        matrix W of coarsening and knowledge.
+        Metrics use ``root_depth=0``; the similarity matrix W of coarsening and knowledge uses
+        ``root_depth=1``.
         """
         return wu_palmer_table(self.lca_depths(), self.depth, self.depth, root_depth=root_depth)
 
     def wu_palmer_of(
         self, rows: IntArray, columns: IntArray, *, root_depth: int
     ) -> NDArray[np.float64]:
-        """Part of :meth:`wu_palmer`, [rows, columns]; ``columns`` are ascending."""
+        """Return part of :meth:`wu_palmer` [rows, columns]; ``columns`` must be ascending."""
         lca = lca_depth_table(self.parents, self.depth, self.subtree_end, rows, columns)
         return wu_palmer_table(lca, self.depth[rows], self.depth[columns], root_depth=root_depth)
 

@@ -22,16 +22,16 @@ from fedgrain.taxonomy.paths import (
 )
 from fedgrain.taxonomy.tree import Taxonomy
 
-# Three hypernym edges lead into abstractions; the method hangs these synsets elsewhere.
+# WordNet puts these three synsets under abstractions; the method gives them other parents.
 _REHUNG = {
-    "n06794110": ("n04217882",),  # street sign: from signboard instead of sign
-    "n06874185": ("n04217882",),  # traffic light: from signboard instead of light
-    "n13899404": ("n04274530",),  # ball: from the artefact sphere instead of the shape
+    "n06794110": ("n04217882",),  # street sign: under signboard instead of sign
+    "n06874185": ("n04217882",),  # traffic light: under signboard instead of light
+    "n13899404": ("n04274530",),  # ball: under sphere, the artefact, instead of the shape
 }
 
 
 def _wnid_of(offset: int) -> str:
-    """Return ``n`` and the 8-digit WordNet 3.0 offset."""
+    """Return the wnid of a synset: ``n`` and its 8-digit WordNet 3.0 offset."""
     return f"n{offset:08d}"
 
 
@@ -39,7 +39,7 @@ class WordNet:
     """All 82,115 noun synsets of WordNet 3.0: lemmas, sense order and hypernyms."""
 
     def __init__(self, text: str) -> None:
-        """Take the table that ``scripts/make_wordnet.py`` lays out, one column per line."""
+        """Read the table that ``scripts/make_wordnet.py`` writes, one column per line."""
         offsets, hypernyms, lemmas, senses = (line.split(" ") for line in text.splitlines())
         self.wnids = tuple(_wnid_of(offset) for offset in accumulate(map(int, offsets)))
         self._hypernyms, self._lemmas, self._senses = hypernyms, lemmas, senses
@@ -60,15 +60,15 @@ class WordNet:
         return self._row[wnid]
 
     def lemmas(self, wnid: str) -> list[str]:
-        """Return all lemmas of a synset as WordNet spells them, blanks as underscores."""
+        """Return all lemmas of a synset as WordNet spells them, with underscores for spaces."""
         return self._lemmas[self._find(wnid)].split("|")
 
     def name(self, wnid: str) -> str:
-        """Return the first lemma, with blanks: the name to display."""
+        """Return the name to display: the first lemma, with spaces."""
         return self.lemmas(wnid)[0].replace("_", " ")
 
     def sense_name(self, wnid: str) -> str:
-        """Return the name as in ``dog.n.01``."""
+        """Return the name of the sense, such as ``dog.n.01``."""
         first_sense = int(self._senses[self._find(wnid)].split("|")[0])
         return f"{self.lemmas(wnid)[0].lower()}.n.{first_sense:02d}"
 
@@ -134,8 +134,8 @@ def full_taxonomy(
     """Build H_full over the given classes: one path per class, single children contracted.
 
     ``root`` is a wnid, a sense name or a lemma with one sense. ``names`` (wnid -> name) replaces
-    WordNet's names. With class-mean image ``features`` [classes, dims], in the order of ``wnids``,
-    the paths are chosen to agree with the images; without, by the longest-path rule.
+    WordNet's names. Paths are chosen by the longest-path rule or, if class-mean image ``features``
+    [classes, dims] are given in the order of ``wnids``, so that the tree agrees with the images.
     """
     nouns = wordnet()
     classes = [nouns.find(wnid) for wnid in wnids]
@@ -163,7 +163,7 @@ def full_taxonomy(
 
 
 def _hypernym_graph(nouns: WordNet, classes: Sequence[str], root: str) -> dict[str, list[str]]:
-    """Hypernyms of everything above the classes, with the method's three replacements."""
+    """Return the hypernyms of the classes and all nodes above them, with the method's changes."""
     graph: dict[str, list[str]] = {}
     pending = list(classes)
     while pending:
@@ -196,13 +196,13 @@ def _check_root(
             tops = [nouns.sense_name(node) for node in above if not graph[node]]
             raise TaxonomyError(
                 f"class {wnid} ({nouns.name(wnid)}) does not reach the root "
-                f"{nouns.sense_name(root)}; use the root {' or '.join(tops)}, which holds it"
+                f"{nouns.sense_name(root)}; use the root {' or '.join(tops)}, which contains it"
                 f"{' and every noun' if 'entity.n.01' in tops else ''}"
             )
 
 
 def _check_no_class_above(tree: Taxonomy, classes: Sequence[str]) -> None:
-    wanted = set(classes)  # only membership is asked
+    wanted = set(classes)  # used only for membership tests
     for wnid in classes:
         for node in tree.path(tree.index(wnid))[:-1]:
             upper = tree.ids[node]
