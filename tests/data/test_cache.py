@@ -209,6 +209,13 @@ def test_what_killed_builds_left_is_removed_and_what_lives_is_not(cache) -> None
             process.communicate()
 
 
+def test_a_kill_right_after_an_entry_took_its_place_leaves_nothing(entry) -> None:
+    left = entry.with_name(f".{entry.name}.abcdefgh")
+    (left / "damaged").mkdir(parents=True)
+    np.testing.assert_array_equal(load_or_build(KEY, never).images, IMAGES)
+    assert not left.exists()
+
+
 def test_a_lock_is_not_written_through_a_link(tmp_path, cache) -> None:
     load_or_build(KEY, build)
     (lock,) = (cache / "arrays").glob(".*.lock")

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -69,6 +69,9 @@ def load_or_build(key: dict[str, Any], build: Callable[[Path], dict[str, Any]]) 
             if stored is None:
                 _build(entry, build)
                 stored = _load(entry)
+    elif sys.platform != "win32":
+        with suppress(OSError):  # a cache that may only be read keeps what was left in it
+            _remove_left_behind(entry.parent)  # by a kill right after an entry took its place
     if stored is None:
         raise DataError(f"{entry}: cannot be read right after it was written; check the disk")
     return stored
@@ -230,21 +233,24 @@ def only_one(target: Path) -> Iterator[None]:
     lock = open_own(target.with_name(f".{target.name}.lock"), os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _remove_left_behind(target)
+        _remove_left_behind(target.parent, target.name)
         yield
     finally:
         os.close(lock)
 
 
-def _remove_left_behind(target: Path) -> None:
-    """Remove unfinished builds of processes that are gone: nobody holds their lock."""
+def _remove_left_behind(folder: Path, ours: str | None = None) -> None:
+    """Remove unfinished builds of processes that are gone: nobody holds their lock.
+
+    ``ours`` is the entry whose lock this process holds.
+    """
     import fcntl
 
-    for path in target.parent.iterdir():
+    for path in folder.iterdir():
         named = re.fullmatch(r"\.(.+)\.[a-z0-9_]{8}", path.name)
         if named is None or path.is_symlink() or not path.is_dir():
             continue
-        if named[1] == target.name:  # whose lock is ours
+        if named[1] == ours:
             shutil.rmtree(path, ignore_errors=True)
             continue
         lock = path.with_name(f".{named[1]}.lock")
