@@ -45,6 +45,10 @@ class Killer:
     def install(self) -> None:
         """Watch from now on; there is no way back, so only in a process of its own."""
         sync = os.fsync
+        for path in self.below.rglob("*"):  # what was there before has long been on the disk
+            if path.is_file() and not path.is_symlink():
+                state = path.stat()
+                self.synced[state.st_ino] = state.st_size
         sys.addaudithook(self._hook)
 
         def fsync(file: Any) -> None:
