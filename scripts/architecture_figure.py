@@ -22,8 +22,11 @@ HOLDS = {
     "scoring": "rules, metrics",
     "federated": "algorithms",
     "engines": "where clients train",
+    "models": "trained models",
+    "preparation": "config, federation",
     "runs": "one run",
     "studies": "many runs",
+    "messages": "Flower: messages",
     "deployment": "Flower: rounds",
     "membership": "Flower: who takes part",
     "report": "pages, pictures",
@@ -37,14 +40,17 @@ FLOWS = {  # from: (to, what)
     ("heads", "scoring"): "P(node)",
     ("scoring", "federated"): "validation",
     ("federated", "engines"): "tasks",
-    ("engines", "runs"): "updates",
+    ("engines", "models"): "weights",
+    ("models", "preparation"): "",
+    ("preparation", "runs"): "federation",
     ("runs", "studies"): "results",
-    ("studies", "deployment"): "",
+    ("studies", "messages"): "",
+    ("messages", "deployment"): "updates",
     ("deployment", "membership"): "",
     ("membership", "report"): "run folders",
     ("report", "cli"): "",
 }
-COLUMNS, WIDTH, HEIGHT = 4, 2.3, 1.0
+COLUMNS, WIDTH, HEIGHT = 5, 2.3, 1.0
 ROWS = -(-len(ROOMS) // COLUMNS)
 
 
@@ -57,7 +63,7 @@ def place(room: str) -> tuple[float, float]:
 
 def main() -> None:
     """Draw and write the picture."""
-    figure = new_figure(12.2, 7.2)
+    figure = new_figure(15.0, 7.2)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     for room in ROOMS:

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from fedgrain.runs.config import Config
+from fedgrain.preparation.config import Config
 from fedgrain.scoring.metrics import hierarchical_scores
 from fedgrain.taxonomy import Taxonomy, coarsen
 from fedgrain.taxonomy.classes import dataset_taxonomy

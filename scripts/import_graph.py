@@ -22,11 +22,11 @@ PACKAGE = "fedgrain"
 # single modules that every room may use.
 GROUND = (
     "version", "errors", "text", "cores", "files", "parsing", "checksums", "randomness",
-    "arithmetic", "plugins", "catalogue",
+    "arithmetic", "plugins", "catalogue", "checked_json", "tensor_files",
 )  # fmt: skip
 ROOMS = (
-    "taxonomy", "knowledge", "data", "nets", "heads", "scoring", "federated", "engines", "runs",
-    "studies", "deployment", "membership", "report", "cli",
+    "taxonomy", "knowledge", "data", "nets", "heads", "scoring", "federated", "engines", "models",
+    "preparation", "runs", "studies", "messages", "deployment", "membership", "report", "cli",
 )  # fmt: skip
 
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
+from fedgrain.preparation.config import read_config
 from fedgrain.report.study_figures import draw_study
-from fedgrain.runs.config import read_config
-from fedgrain.runs.run_folder import read_checked_json
 from fedgrain.studies.collect import Results, collect, paper_figures
 from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.methods import method_name

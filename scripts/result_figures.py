@@ -15,9 +15,9 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
+from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
 from fedgrain.report.picture_files import new_figure, plain_axes, write_picture
-from fedgrain.runs.run_folder import read_checked_json
 from fedgrain.studies.collect import Results, collect, paper_figures, run_folders
 from publish_study import markdown, out_of_date
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import safetensors.torch
 
-from fedgrain.runs.tensor_files import read_tensors
+from fedgrain.tensor_files import read_tensors
 
 
 def without_checksums(folder: Path) -> None:

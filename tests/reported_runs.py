@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from fedgrain import Config, run
+from fedgrain.checked_json import read_checked_json
 from fedgrain.data import LabelledImages
-from fedgrain.runs.run_folder import read_checked_json
 from fedgrain.studies.study import Study, plan_runs
 from fedgrain.taxonomy import from_json, to_json
 from own_parts import few_glyphs

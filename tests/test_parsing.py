@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from fedgrain.checked_json import read_checked_json
 from fedgrain.cli import main
 from fedgrain.deployment.app import App, app_privacy
 from fedgrain.deployment.server_settings import site_names
 from fedgrain.errors import FedgrainError
 from fedgrain.knowledge import knowledge_file
 from fedgrain.parsing import MAX_DEPTH, parse_json, parse_toml
-from fedgrain.runs.config import read_config, setting_of
-from fedgrain.runs.run_folder import RunFolder, read_checked_json
+from fedgrain.preparation.config import read_config, setting_of
+from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.study import read_study
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.taxonomy import read_json as read_taxonomy

@@ -9,10 +9,11 @@ from fedgrain import arithmetic
 from fedgrain.version import __version__
 
 if TYPE_CHECKING:
-    from fedgrain.runs.config import Config
+    from fedgrain.models.model_folder import load
+    from fedgrain.models.trained_model import TrainedModel
+    from fedgrain.preparation.config import Config
     from fedgrain.runs.result import Result
     from fedgrain.runs.run import Callback, resume, run
-    from fedgrain.runs.trained_model import TrainedModel, load
 
 arithmetic.settle()  # before torch or numpy is loaded: they read their variables only once
 
@@ -20,10 +21,10 @@ __all__ = ["Callback", "Config", "Result", "TrainedModel", "__version__", "load"
 
 _HOME = {
     "Callback": "fedgrain.runs.run",
-    "Config": "fedgrain.runs.config",
+    "Config": "fedgrain.preparation.config",
     "Result": "fedgrain.runs.result",
-    "TrainedModel": "fedgrain.runs.trained_model",
-    "load": "fedgrain.runs.trained_model",
+    "TrainedModel": "fedgrain.models.trained_model",
+    "load": "fedgrain.models.model_folder",
     "resume": "fedgrain.runs.run",
     "run": "fedgrain.runs.run",
 }

@@ -144,6 +144,6 @@ def _digest(state: dict[str, Any]) -> str:
 
 def believed_count() -> int:
     """Return how many samples the server believes a site whose fellows have about four."""
-    from fedgrain.deployment.limits import TIMES_MEDIAN
+    from fedgrain.messages.limits import TIMES_MEDIAN
 
     return 4 * TIMES_MEDIAN

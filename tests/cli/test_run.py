@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from fedgrain.cli import main
-from fedgrain.runs.config import read_config
+from fedgrain.preparation.config import read_config
 from fedgrain.runs.run_folder import RunFolder
 from own_parts import few_glyphs
 from study_parts import heeding_ctrl_c

@@ -15,13 +15,13 @@ import pytest
 from PIL import Image
 
 import fedgrain
+from fedgrain.checked_json import read_checked_json, write_checked_json
 from fedgrain.cli import main
 from fedgrain.errors import RunError
 from fedgrain.plugins import OWN, named_code
+from fedgrain.preparation.config import Config
 from fedgrain.report.html import write_report
-from fedgrain.runs.config import Config
 from fedgrain.runs.operating_curve import curve_of_run
-from fedgrain.runs.run_folder import read_checked_json, write_checked_json
 from fedgrain.studies.study import read_study
 
 PLAIN = {"dataset": "glyphs", "net": "cnn-32", "rounds": 1, "clients": 2, "alpha": 0.0}

@@ -24,7 +24,6 @@ from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.key_record import Member, Record, Roster
 from fedgrain.deployment.site import Site, answered
-from fedgrain.deployment.wire import Counts, counts_of, record_of, state_of
 from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine, Validator
 from fedgrain.errors import DeploymentError, FederationError
 from fedgrain.federated import (
@@ -38,7 +37,8 @@ from fedgrain.federated import (
 )
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
-from fedgrain.runs.config import Config
+from fedgrain.messages.wire import Counts, counts_of, record_of, state_of
+from fedgrain.preparation.config import Config
 from flower_wire import Answer, Wire, at
 from small_federation import EVERYTHING, NODE, TREE, federation, known
 

@@ -29,15 +29,15 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import faulty
 from fedgrain.deployment.app import App
-from fedgrain.deployment.limits import count_limit
 from fedgrain.deployment.server import serve
 from fedgrain.deployment.site import Site, open_site
 from fedgrain.deployment.strategies import StrategyAverage, average_by
-from fedgrain.deployment.wire import WHOLE, counts_of, record_of, state_of
 from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import ServerSettings, State
 from fedgrain.federated.engine import distance
-from fedgrain.runs.config import Config
+from fedgrain.messages.limits import count_limit
+from fedgrain.messages.wire import WHOLE, counts_of, record_of, state_of
+from fedgrain.preparation.config import Config
 from fedgrain.runs.run import run
 from flower_wire import Answer, Wire, at
 
@@ -398,8 +398,8 @@ PARSERS = """
 import math
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 from fedgrain.errors import DeploymentError
-from fedgrain.deployment.replies import releases_of, score_of, seconds_of
-from fedgrain.deployment.wire import counts_of, whole_number
+from fedgrain.messages.replies import releases_of, score_of, seconds_of
+from fedgrain.messages.wire import counts_of, whole_number
 
 assert False, "asserts are off"
 

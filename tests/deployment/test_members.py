@@ -23,7 +23,7 @@ from fedgrain.errors import DeploymentError
 from fedgrain.membership.init import Deployment, write_deployment
 from fedgrain.membership.join import SiteCredentials
 from fedgrain.membership.members import add, remove, renew, sign
-from fedgrain.runs.config import Config
+from fedgrain.preparation.config import Config
 
 SITES = ("museum", "zoo")
 

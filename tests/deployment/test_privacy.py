@@ -32,15 +32,15 @@ from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server import serve
 from fedgrain.deployment.server_settings import Operation, StartRecord
 from fedgrain.deployment.site import Site, answered, open_site
-from fedgrain.deployment.wire import by_branch, pack, state_of
 from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.federated import Federation, LocalSettings, TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
-from fedgrain.runs.config import Config
+from fedgrain.messages.wire import by_branch, pack, state_of
+from fedgrain.models.model_folder import load
+from fedgrain.preparation.config import Config
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.runs.trained_model import load
 from flower_wire import Answer, Wire, at
 from small_federation import EVERYTHING, TREE, federation
 

@@ -19,8 +19,8 @@ from fedgrain.engines import ClientTrainer
 from fedgrain.federated import TrainingSettings
 from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvg, FedAvgState
+from fedgrain.preparation.prepare import prepare
 from fedgrain.runs.checkpoint import load_progress
-from fedgrain.runs.prepare import prepare
 from flower_network import Network, nothing_left, wait_until
 
 MOMENTUM = 0.9

@@ -25,8 +25,8 @@ from flwr.supercore.inflatable.inflatable_object import (
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid.http_grid import HttpGrid
 
-from fedgrain.deployment.bounded_replies import SLACK, most_bytes, pull
 from fedgrain.federated.faults import Fault
+from fedgrain.messages.bounded_replies import SLACK, most_bytes, pull
 
 SENT = RecordDict({"whole": ArrayRecord({"w": Array(np.arange(1000, dtype=np.float32))})})
 

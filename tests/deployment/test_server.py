@@ -20,9 +20,9 @@ from fedgrain.deployment.server_settings import Operation
 from fedgrain.deployment.server_side import server_side
 from fedgrain.deployment.site import answered
 from fedgrain.errors import DeploymentError
+from fedgrain.models import trained_model
+from fedgrain.preparation.config import Config
 from fedgrain.runs import run as runs
-from fedgrain.runs import trained_model
-from fedgrain.runs.config import Config
 from flower_wire import Answer, Wire, at
 from small_federation import TREE
 

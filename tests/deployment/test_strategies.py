@@ -16,7 +16,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedgrain.deployment.strategies import ROBUST, STEPPING, average_by
 from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import RunningAverage, ServerSettings, State
-from fedgrain.runs.config import Config
+from fedgrain.preparation.config import Config
 
 PARAMETERS = frozenset({"weight", "bias"})
 CONFIG = Config(server_lr=0.7, server_momentum=0.8)

@@ -23,8 +23,8 @@ from fedgrain.errors import RunError
 from fedgrain.federated import Task, Update
 from fedgrain.federated.engine import checked
 from fedgrain.federated.faults import Fault
-from fedgrain.runs.config import Config
-from fedgrain.runs.prepare import prepare
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.prepare import prepare
 from fedgrain.runs.run import run
 
 SETTINGS = {

@@ -17,7 +17,7 @@ from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import Fault, Kind, diverged
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
-from fedgrain.runs.config import Config
+from fedgrain.preparation.config import Config
 from fedgrain.runs.run import run
 from fedgrain.runs.run_folder import RunFolder
 from old_folders import without_checksums

@@ -12,13 +12,13 @@ import pytest
 
 import hand_made_study
 from fedgrain import Config
+from fedgrain.checked_json import read_checked_json
 from fedgrain.errors import ReportError, RunError
 from fedgrain.report.html import page_of, render, script_hash, write_report
 from fedgrain.report.interactive_plots import MOST_POINTS, knowledge_map, over_alpha, thinned
 from fedgrain.report.model_inspection import Sites, branches_of, wrong_at
 from fedgrain.report.page_tables import percent, setting
 from fedgrain.report.run_page import knowledge_name, run_sentence
-from fedgrain.runs.run_folder import read_checked_json
 from fedgrain.scoring.metrics import cut_back
 from fedgrain.studies.intervals import estimate
 from fedgrain.taxonomy import Taxonomy

@@ -7,8 +7,9 @@ import pytest
 
 import fedgrain
 from fedgrain import Callback, arithmetic
+from fedgrain.checked_json import read_checked_json, write_checked_json
 from fedgrain.errors import RunError
-from fedgrain.runs.run_folder import RunFolder, read_checked_json, write_checked_json
+from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.executors import start_from
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedgrain import Config
 from fedgrain.catalogue import ALGORITHMS, DATASETS, HEADS, SUPERVISIONS
 from fedgrain.errors import ConfigError
-from fedgrain.runs.config import differences, read_config
+from fedgrain.preparation.config import differences, read_config
 
 
 @pytest.mark.parametrize(

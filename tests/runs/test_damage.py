@@ -13,13 +13,14 @@ import pytest
 import fedgrain
 from damage import flips
 from fedgrain import Callback, checksums, run
+from fedgrain.checked_json import read_checked_json
 from fedgrain.cli import main
 from fedgrain.errors import FedgrainError, RunError
 from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.runs.checkpoint import load_progress
-from fedgrain.runs.run_folder import RunFolder, read_checked_json
-from fedgrain.runs.tensor_files import read_tensors
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.tensor_files import read_tensors
 from old_folders import without_checksums
 from own_parts import few_glyphs
 

@@ -10,9 +10,9 @@ import pytest
 import fedgrain
 import own_parts
 from fedgrain.errors import KnowledgeError
-from fedgrain.runs.client_knowledge import client_knowledge
-from fedgrain.runs.labellers import NOT_NAMED
-from fedgrain.runs.prepare import prepare
+from fedgrain.preparation.client_knowledge import client_knowledge
+from fedgrain.preparation.labellers import NOT_NAMED
+from fedgrain.preparation.prepare import prepare
 from own_parts import annotated_glyphs
 
 SITES = {

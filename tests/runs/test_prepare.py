@@ -9,7 +9,7 @@ import pytest
 import own_parts
 from fedgrain.errors import KnowledgeError
 from fedgrain.knowledge import project, relational_neighbours
-from fedgrain.runs.prepare import prepare
+from fedgrain.preparation.prepare import prepare
 from own_parts import few_glyphs
 
 

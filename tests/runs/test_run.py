@@ -21,9 +21,9 @@ from fedgrain.cli import main
 from fedgrain.errors import ConfigError, DataError, HeadError, KnowledgeError, NetError, RunError
 from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
+from fedgrain.preparation.config import Config, read_config
+from fedgrain.preparation.prepare import prepare
 from fedgrain.runs.checkpoint import load_progress
-from fedgrain.runs.config import Config, read_config
-from fedgrain.runs.prepare import prepare
 from fedgrain.runs.run_folder import RunFolder
 from own_parts import few_glyphs
 

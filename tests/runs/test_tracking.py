@@ -6,9 +6,10 @@ import sys
 import pytest
 
 from fedgrain import Callback, run
+from fedgrain.checked_json import read_checked_json
 from fedgrain.cli import main
 from fedgrain.errors import ReportError
-from fedgrain.runs.run_folder import RunFolder, read_checked_json
+from fedgrain.runs.run_folder import RunFolder
 from fedgrain.runs.tracking import Tracking, result_metrics, round_metrics
 from fedgrain.studies.study import Study
 
@@ -109,7 +110,7 @@ def test_mlflow_reads_every_round_and_the_config(small, tmp_path, mlflow_store):
 
 WANDB = """
 import sys, fedgrain
-from fedgrain.runs.config import read_config
+from fedgrain.preparation.config import read_config
 from fedgrain.runs.tracking import Tracking
 
 class StopAfter(fedgrain.Callback):

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 import fedgrain
+from fedgrain.checked_json import read_checked_json, write_checked_json
 from fedgrain.errors import DataError, RunError
 from fedgrain.runs.evaluate import evaluate
-from fedgrain.runs.run_folder import read_checked_json, write_checked_json
 from own_parts import few_glyphs
 
 

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from fedgrain import Config
 from fedgrain.data.glyphs import glyph_taxonomy
 from fedgrain.errors import ConfigError
-from fedgrain.runs.prepare import prepare
-from fedgrain.runs.run import run
-from fedgrain.runs.zero_shot import (
+from fedgrain.preparation.prepare import prepare
+from fedgrain.preparation.zero_shot import (
     hide_unseen,
     seen_and_unseen_hf,
     seen_leaves,
     seen_taxonomy,
 )
+from fedgrain.runs.run import run
 from fedgrain.scoring.metrics import hierarchical_scores
 from own_parts import few_glyphs
 from strategies import trees

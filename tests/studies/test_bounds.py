@@ -3,7 +3,7 @@ import pytest
 
 from fedgrain import Config
 from fedgrain.errors import ConfigError
-from fedgrain.runs.prepare import prepare
+from fedgrain.preparation.prepare import prepare
 from fedgrain.runs.run import run
 
 SMALL = {

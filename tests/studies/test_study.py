@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from fedgrain.checked_json import read_checked_json
 from fedgrain.data.decode import _mapper
 from fedgrain.errors import ConfigError, FedgrainError, StudyError
 from fedgrain.runs.run import run
-from fedgrain.runs.run_folder import RunFolder, read_checked_json
+from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.collect import collect
 from fedgrain.studies.execute import run_study
 from fedgrain.studies.executors import local_workers

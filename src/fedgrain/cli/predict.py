@@ -63,7 +63,7 @@ def add_to(commands: Any) -> None:
 
 def _run_predict(args: argparse.Namespace) -> None:
     """Print a path per image."""
-    from fedgrain.runs.trained_model import load
+    from fedgrain.models.model_folder import load
 
     model = load(args.folder, trust_code=args.trust_code)
     rule: dict[str, Any] = {"rule": "expected-hf" if args.expected_hf else "leaf"}
@@ -97,13 +97,13 @@ def _run_evaluate(args: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from fedgrain.errors import RunError
+    from fedgrain.models.model_folder import load
     from fedgrain.plugins import check_trust
-    from fedgrain.runs.config import PLACES
+    from fedgrain.preparation.config import PLACES
+    from fedgrain.preparation.prepare import load_images
     from fedgrain.runs.evaluate import evaluate
-    from fedgrain.runs.prepare import load_images
     from fedgrain.runs.run import one_thread
     from fedgrain.runs.run_folder import RunFolder
-    from fedgrain.runs.trained_model import load
 
     model = load(args.folder, trust_code=args.trust_code)
     config = RunFolder(args.folder).read_config()

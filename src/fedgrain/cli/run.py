@@ -14,7 +14,7 @@ from fedgrain.cli.arguments import add_json, add_track, add_trust, print_json
 from fedgrain.cli.one_bar import OneBar
 from fedgrain.errors import ConfigError
 from fedgrain.plugins import check_trust
-from fedgrain.runs.config import Config, read_config
+from fedgrain.preparation.config import Config, read_config
 from fedgrain.text import one_line
 
 LONGEST = 1000  # characters of a line about a client

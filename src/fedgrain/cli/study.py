@@ -155,7 +155,7 @@ def _check_code(study: Study, args: argparse.Namespace) -> None:
 
 def _settings(option: str, texts: list[str]) -> dict[str, Any]:
     from fedgrain.errors import ConfigError, StudyError
-    from fedgrain.runs.config import setting_of
+    from fedgrain.preparation.config import setting_of
 
     try:
         return dict(setting_of(text) for text in texts)

@@ -12,7 +12,7 @@ from fedgrain.deployment.server_settings import Operation
 from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.files import read_text, write_text
 from fedgrain.parsing import parse_toml
-from fedgrain.runs.config import Config, read_config
+from fedgrain.preparation.config import Config, read_config
 from fedgrain.taxonomy import Taxonomy, read_json, write_json
 
 PACKAGE = "fedgrain_app"

@@ -14,26 +14,8 @@ from typing import Any
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedgrain.deployment.bounded_replies import pull
 from fedgrain.deployment.key_record import Roster
 from fedgrain.deployment.ledger import ServerLedger
-from fedgrain.deployment.limits import Bounded, bounded_scores, count_limit, without_outliers
-from fedgrain.deployment.replies import (
-    fault_of,
-    outcome_of,
-    refused,
-    releases_of,
-    score_of,
-)
-from fedgrain.deployment.traffic import Traffic
-from fedgrain.deployment.wire import (
-    Counts,
-    Models,
-    by_branch,
-    counts_of,
-    key_of,
-    pack,
-)
 from fedgrain.engines import BuiltModel, Validator
 from fedgrain.errors import FederationError, FedgrainError
 from fedgrain.federated.averaging import RunningAverage, State, weighted_mean
@@ -41,6 +23,24 @@ from fedgrain.federated.engine import Task
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
 from fedgrain.federated.settings import TrainingSettings
+from fedgrain.messages.bounded_replies import pull
+from fedgrain.messages.limits import Bounded, bounded_scores, count_limit, without_outliers
+from fedgrain.messages.replies import (
+    fault_of,
+    outcome_of,
+    refused,
+    releases_of,
+    score_of,
+)
+from fedgrain.messages.traffic import Traffic
+from fedgrain.messages.wire import (
+    Counts,
+    Models,
+    by_branch,
+    counts_of,
+    key_of,
+    pack,
+)
 from fedgrain.text import one_line
 
 _POLL_SECONDS = 0.2

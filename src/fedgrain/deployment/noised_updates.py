@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from fedgrain.deployment.ledger import SiteLedger
 from fedgrain.deployment.privacy import Privacy
-from fedgrain.deployment.wire import Models
 from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import State
+from fedgrain.messages.wire import Models
 
 _Vector = NDArray[np.float64]
 

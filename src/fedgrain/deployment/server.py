@@ -18,13 +18,13 @@ from flwr.serverapp import Grid
 from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.ledger import ServerLedger
-from fedgrain.deployment.limits import FEWEST
 from fedgrain.deployment.server_settings import Operation, StartRecord
 from fedgrain.deployment.server_side import open_engine, server_side
-from fedgrain.deployment.traffic import Traffic
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.federated.algorithm import build_algorithm
 from fedgrain.files import append_line, read_text
+from fedgrain.messages.limits import FEWEST
+from fedgrain.messages.traffic import Traffic
 from fedgrain.parsing import parse_json
 from fedgrain.runs.run import Callback, disk_space, one_thread, train_and_test
 from fedgrain.runs.run_folder import RunFolder

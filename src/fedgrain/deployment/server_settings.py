@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedgrain.checked_json import read_checked_json, write_checked_json
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.errors import DeploymentError, FedgrainError, RunError
 from fedgrain.parsing import parse_json
-from fedgrain.runs.run_folder import RunFolder, read_checked_json, write_checked_json
+from fedgrain.runs.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

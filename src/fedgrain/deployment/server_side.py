@@ -21,9 +21,15 @@ from fedgrain.deployment.strategies import average_by
 from fedgrain.engines import BuiltModel, Validator
 from fedgrain.errors import DeploymentError
 from fedgrain.federated import TrainingSettings
-from fedgrain.runs.config import Config
-from fedgrain.runs.prepare import Prepared, coarse_taxonomy, model_spec, prepare, training_settings
-from fedgrain.runs.trained_model import ModelDescription
+from fedgrain.models.model_folder import ModelDescription
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.prepare import (
+    Prepared,
+    coarse_taxonomy,
+    model_spec,
+    prepare,
+    training_settings,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,6 @@ from fedgrain.deployment.ledger import SiteLedger
 from fedgrain.deployment.noised_updates import Release
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import site_names
-from fedgrain.deployment.wire import Counts, correction_of, key_of, record_of, rounded, unpack
 from fedgrain.engines import ClientTrainer, SequentialEngine
 from fedgrain.errors import DeploymentError
 from fedgrain.federated import LabelledPart
@@ -33,8 +32,9 @@ from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import Fault
 from fedgrain.federated.local_training import Update
 from fedgrain.heads import branch_dataset
-from fedgrain.runs.config import Config
-from fedgrain.runs.prepare import Prepared, prepare, prepare_from
+from fedgrain.messages.wire import Counts, correction_of, key_of, record_of, rounded, unpack
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.prepare import Prepared, prepare, prepare_from
 from fedgrain.runs.run import one_thread
 
 _WITHHELD = "it failed"  # all that is reported of a failure with differential privacy

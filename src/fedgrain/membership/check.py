@@ -35,7 +35,7 @@ from fedgrain.deployment.site import Site, alone, prepare_site
 from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.membership.join import SiteCredentials
 from fedgrain.plugins import Trust, check_trust
-from fedgrain.runs.prepare import Prepared
+from fedgrain.preparation.prepare import Prepared
 from fedgrain.text import one_line
 
 LEAVES = (

@@ -17,13 +17,13 @@ from fedgrain.deployment.key_record import FILE, Member, Record
 from fedgrain.deployment.privacy import Privacy, need_accounting
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.deployment.strategies import OURS, average_by
-from fedgrain.deployment.wire import MOST_SAMPLES
 from fedgrain.errors import DeploymentError
 from fedgrain.files import write_text
 from fedgrain.membership.commands import SUPERLINK
 from fedgrain.membership.members import found, publish, signing_key
 from fedgrain.membership.signing import sign_app
-from fedgrain.runs.config import Config
+from fedgrain.messages.wire import MOST_SAMPLES
+from fedgrain.preparation.config import Config
 from fedgrain.taxonomy import read_csv
 
 _TIME_LIMIT = 600.0  # seconds a site has to answer, unless the config sets it

@@ -18,12 +18,12 @@ from PIL import Image
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
 from fedgrain.knowledge import project_known
-from fedgrain.runs.client_knowledge import client_knowledge
-from fedgrain.runs.config import Config
+from fedgrain.models.trained_model import Prediction, TrainedModel
+from fedgrain.preparation.client_knowledge import client_knowledge
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.prepare import prepare, server_validation
 from fedgrain.runs.evaluate import predicted_nodes, truths
-from fedgrain.runs.prepare import prepare, server_validation
 from fedgrain.runs.run import one_thread
-from fedgrain.runs.trained_model import Prediction, TrainedModel
 from fedgrain.scoring.breakdown import NodeScores, per_node
 from fedgrain.scoring.metrics import comparable
 from fedgrain.taxonomy import Taxonomy

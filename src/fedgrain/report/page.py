@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedgrain.checked_json import read_checked_json
 from fedgrain.errors import FedgrainError, ReportError
+from fedgrain.models.model_folder import load
 from fedgrain.plugins import Trust, check_trust
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.prepare import load_images
 from fedgrain.report.interactive_plots import Figure, curves, knowledge_map, sunburst, thinned
 from fedgrain.report.model_inspection import Inspection, Sites, inspect, sites_of, worst
 from fedgrain.report.page_tables import Entry, Sheet, percent, setting, sheet
-from fedgrain.runs.config import Config
-from fedgrain.runs.prepare import load_images
-from fedgrain.runs.run_folder import RunFolder, read_checked_json
-from fedgrain.runs.trained_model import load
+from fedgrain.runs.run_folder import RunFolder
 from fedgrain.taxonomy import Taxonomy
 
 _MOST_ROWS = 40  # of the table next to a training curve

@@ -12,6 +12,7 @@ from fedgrain.catalogue import rounds_axis
 from fedgrain.errors import RunError
 from fedgrain.files import read_text
 from fedgrain.plugins import Trust
+from fedgrain.preparation.config import Config
 from fedgrain.report.model_inspection import Inspection, worst
 from fedgrain.report.page import (
     Block,
@@ -22,7 +23,6 @@ from fedgrain.report.page import (
     settings_sheet,
 )
 from fedgrain.report.page_tables import Sheet, percent, sheet
-from fedgrain.runs.config import Config
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.methods import method_name
 

@@ -11,8 +11,10 @@ from statistics import fmean
 from typing import Any
 
 from fedgrain.catalogue import rounds_axis
+from fedgrain.checked_json import read_checked_json
 from fedgrain.files import read_text
 from fedgrain.plugins import Trust
+from fedgrain.preparation.config import Config
 from fedgrain.report.interactive_plots import over_alpha
 from fedgrain.report.page import (
     Block,
@@ -26,8 +28,7 @@ from fedgrain.report.page import (
 )
 from fedgrain.report.page_tables import Sheet, setting, sheet, sheet_of
 from fedgrain.report.run_page import knowledge_block
-from fedgrain.runs.config import Config
-from fedgrain.runs.run_folder import RunFolder, read_checked_json
+from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.collect import Results, collect
 from fedgrain.studies.headline import sentence
 from fedgrain.studies.methods import is_bound, method_name

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedgrain.errors import RunError
 from fedgrain.federated.algorithm import Encoded, FederatedAlgorithm
-from fedgrain.runs.tensor_files import read_tensors, write_tensors
+from fedgrain.tensor_files import read_tensors, write_tensors
 
 FORMAT = "fedgrain-state-1"
 _REMOVE = "remove it to start the run again"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
 from fedgrain.heads import DecoupledModel
-from fedgrain.runs.trained_model import TrainedModel
+from fedgrain.models.trained_model import TrainedModel
 from fedgrain.scoring.rules import check_rule, predict
 from fedgrain.scoring.summary import Summary, score
 

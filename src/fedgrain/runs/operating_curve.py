@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedgrain.errors import RunError
+from fedgrain.models.model_folder import load
 from fedgrain.plugins import Trust, check_trust
+from fedgrain.preparation.prepare import load_images
 from fedgrain.runs.evaluate import truths
-from fedgrain.runs.prepare import load_images
 from fedgrain.runs.run import one_thread
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.runs.trained_model import load
 from fedgrain.scoring.operating_curve import OperatingCurve, operating_curve
 
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from fedgrain.federated.algorithm import FinalModel
 from fedgrain.federated.federation import Indices
+from fedgrain.models.trained_model import Prediction, TrainedModel
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.prepare import Prepared
+from fedgrain.preparation.zero_shot import seen_and_unseen_hf
 from fedgrain.runs.checkpoint import RunProgress
-from fedgrain.runs.config import Config
 from fedgrain.runs.evaluate import predicted_nodes, scores_of, truths
-from fedgrain.runs.prepare import Prepared
-from fedgrain.runs.trained_model import Prediction, TrainedModel
-from fedgrain.runs.zero_shot import seen_and_unseen_hf
 from fedgrain.scoring.summary import Summary
 
 

@@ -31,13 +31,13 @@ from fedgrain.federated.algorithm import FederatedAlgorithm, build_algorithm
 from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import tracebacks_kept
 from fedgrain.federated.sampling import joining
+from fedgrain.models.model_folder import ModelDescription, load
 from fedgrain.plugins import Trust, check_trust
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.prepare import Prepared, prepare
 from fedgrain.runs.checkpoint import RunProgress, load_progress, save_progress
-from fedgrain.runs.config import Config
-from fedgrain.runs.prepare import Prepared, prepare
 from fedgrain.runs.result import Result, result_values
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.runs.trained_model import ModelDescription, load
 
 
 class Callback:
@@ -226,7 +226,7 @@ def train_and_test(
         model = description.with_weights(final.weights, by_branch=final.by_branch)
         values = {**result_values(config, prepared, model, final, progress), **about()}
         if place:
-            model.save(place, final.weights)
+            model.save(place.path, final.weights)
             place.write_result(values, progress.lines)
     for callback in callbacks:
         callback.on_run_end(values)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain import arithmetic, catalogue
-from fedgrain.checksums import damaged, digest, read_checked, warn_unchecked, write_checked
+from fedgrain.checked_json import AGAIN, read_checked_json, write_checked_json
+from fedgrain.checksums import damaged, digest, read_checked, warn_unchecked
 from fedgrain.errors import FedgrainError, RunError
 from fedgrain.files import (
     append_line,
@@ -24,10 +25,9 @@ from fedgrain.files import (
     write_text,
 )
 from fedgrain.parsing import parse_json
-from fedgrain.runs.config import PLACES, Config, differences, read_config
-from fedgrain.runs.tensor_files import about_of
+from fedgrain.preparation.config import PLACES, Config, differences, read_config
+from fedgrain.tensor_files import about_of
 
-AGAIN = "copy the folder again, or run it again in a new one"
 _TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # files of servers and trackers
 _ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # keys of a line of metrics
 CAPS = ("rounds", "cycles")  # settings that may be raised later
@@ -314,16 +314,3 @@ def exclusive(lock: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def write_checked_json(path: Path, content: dict[str, Any]) -> None:
-    """Write an object with its checksum, whole or not at all."""
-    write_checked(path, content)
-
-
-def read_checked_json(path: Path) -> dict[str, Any]:
-    """Read an object and check it; one of an older version has no checksum."""
-    content, checked = read_checked(path, AGAIN, RunError)
-    if not checked:
-        warn_unchecked(path)
-    return content

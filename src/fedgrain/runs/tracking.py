@@ -19,7 +19,7 @@ from typing import Any
 from fedgrain.catalogue import TRACKERS
 from fedgrain.errors import ReportError
 from fedgrain.files import read_text, write_text
-from fedgrain.runs.config import Config
+from fedgrain.preparation.config import Config
 from fedgrain.runs.run import Callback
 from fedgrain.runs.run_folder import RunFolder
 

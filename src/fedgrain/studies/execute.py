@@ -7,8 +7,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedgrain.checked_json import write_checked_json
 from fedgrain.files import remove_parts, write_text
-from fedgrain.runs.run_folder import exclusive, write_checked_json
+from fedgrain.runs.run_folder import exclusive
 from fedgrain.studies.rate_search import search_rates
 from fedgrain.studies.scheduling import Outcome, StudyProgress, run_all
 from fedgrain.studies.study import Study, plan_runs, selected

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from fedgrain.errors import StudyError
 from fedgrain.files import written_whole
-from fedgrain.runs.config import Config
+from fedgrain.preparation.config import Config
 from fedgrain.runs.run_folder import RunFolder
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any
 
 from fedgrain import catalogue
 from fedgrain.errors import ConfigError, StudyError
-from fedgrain.runs.config import Config, setting_of
+from fedgrain.preparation.config import Config, setting_of
 
 _BOUNDS = ("local-only", "centralised", "oracle")
 PAPER_HEADS = (

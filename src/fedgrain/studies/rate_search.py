@@ -15,9 +15,9 @@ from statistics import fmean
 from typing import Any
 
 from fedgrain import catalogue
+from fedgrain.checked_json import write_checked_json
 from fedgrain.errors import StudyError
-from fedgrain.runs.config import Config
-from fedgrain.runs.run_folder import write_checked_json
+from fedgrain.preparation.config import Config
 from fedgrain.studies.methods import parse_method, rate_owner
 from fedgrain.studies.scheduling import Outcome, StudyProgress, run_all
 from fedgrain.studies.study import Study, linked, rate_setting, run_name

@@ -18,7 +18,7 @@ from fedgrain import catalogue
 from fedgrain.errors import ConfigError, StudyError
 from fedgrain.files import read_text
 from fedgrain.parsing import parse_toml, refuse_unknown
-from fedgrain.runs.config import Config, toml_value
+from fedgrain.preparation.config import Config, toml_value
 from fedgrain.studies.methods import GRID, Method, method_name, parse_method
 
 _IMAGENET_SAMPLE = 42  # seed of the images for the search

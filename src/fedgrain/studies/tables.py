@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+from fedgrain.checked_json import read_checked_json
 from fedgrain.errors import StudyError
-from fedgrain.runs.run_folder import read_checked_json
 from fedgrain.studies.collect import Results, paper_figures, run_folders
 from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.methods import is_bound, parse_method

@@ -149,7 +149,7 @@ def whole_number(value: object) -> int:
     >>> whole_number(1e30)
     Traceback (most recent call last):
     ...
-    fedgrain.deployment.wire.NotACountError: 1e+30 is not a count of samples
+    fedgrain.messages.wire.NotACountError: 1e+30 is not a count of samples
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 <= value <= MOST_SAMPLES or value != int(value):  # type: ignore

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from fedgrain.data import LabelledImages, split_validation
 from fedgrain.federated import Client, LabelledPart
 from fedgrain.knowledge import Knowledge, project
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.labellers import Labellers, labellers
 from fedgrain.randomness import numpy_generator
-from fedgrain.runs.config import Config
-from fedgrain.runs.labellers import Labellers, labellers
 from fedgrain.taxonomy import Taxonomy
 
 Indices = NDArray[np.int64]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flwr.app import RecordDict
 
-from fedgrain.deployment.replies import seconds_of
+from fedgrain.messages.replies import seconds_of
 
 
 @dataclass

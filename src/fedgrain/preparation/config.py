@@ -27,7 +27,7 @@ from fedgrain.errors import ConfigError, FedgrainError
 from fedgrain.files import read_text
 from fedgrain.parsing import parse_toml, refuse_unknown
 from fedgrain.plugins import named_code
-from fedgrain.runs.config_checks import check_settings
+from fedgrain.preparation.config_checks import check_settings
 
 # where files are and how they are reached: only their content affects the result
 PLACES = ("data_root", "manifest", "taxonomy", "allow_links")

@@ -31,12 +31,12 @@ from fedgrain.federated import (
     TrainingSettings,
 )
 from fedgrain.federated.sampling import joining
-from fedgrain.runs.client_knowledge import client_knowledge
-from fedgrain.runs.client_labels import labelled_clients
-from fedgrain.runs.config import Config
-from fedgrain.runs.participants import training_sites
-from fedgrain.runs.trained_model import ModelDescription
-from fedgrain.runs.zero_shot import hide_unseen, seen_taxonomy
+from fedgrain.models.model_folder import ModelDescription
+from fedgrain.preparation.client_knowledge import client_knowledge
+from fedgrain.preparation.client_labels import labelled_clients
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.participants import training_sites
+from fedgrain.preparation.zero_shot import hide_unseen, seen_taxonomy
 from fedgrain.taxonomy import Taxonomy, coarsen
 
 Indices = NDArray[np.int64]

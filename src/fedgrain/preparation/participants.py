@@ -11,7 +11,7 @@ import numpy as np
 
 from fedgrain.errors import ConfigError
 from fedgrain.federated import Client, LabelledPart
-from fedgrain.runs.config import Config
+from fedgrain.preparation.config import Config
 
 
 def training_sites(config: Config, clients: tuple[Client, ...]) -> tuple[Client, ...]:

@@ -6,12 +6,12 @@ from typing import Any
 
 from flwr.app import Message, MetricRecord, RecordDict
 
-from fedgrain.deployment.wire import key_of, state_of, whole_number
 from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import State
 from fedgrain.federated.engine import Task, checked
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
+from fedgrain.messages.wire import key_of, state_of, whole_number
 from fedgrain.text import one_line
 
 _MOST_RELEASES = 10**6  # a larger claim is refused

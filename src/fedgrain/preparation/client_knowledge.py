@@ -12,8 +12,8 @@ from fedgrain.errors import ConfigError, KnowledgeError
 from fedgrain.knowledge import Knowledge, hidden_leaves, known_paths_only, relational_neighbours
 from fedgrain.knowledge.knowledge import numbered_clients
 from fedgrain.plugins import call_own
-from fedgrain.runs.config import Config
-from fedgrain.runs.labellers import in_order_of_manifest, inferred
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.labellers import in_order_of_manifest, inferred
 from fedgrain.taxonomy import Taxonomy
 
 Indices = NDArray[np.int64]

@@ -9,7 +9,7 @@ from fedgrain.catalogue import HEADS
 from fedgrain.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fedgrain.runs.config import Config
+    from fedgrain.preparation.config import Config
 
 _LARGE = float(2**31)
 _RANGES: dict[str, tuple[float, float]] = {

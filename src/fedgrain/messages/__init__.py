@@ -1,0 +1,1 @@
+"""What the server and the sites send each other: its encoding, its checks and its limits."""

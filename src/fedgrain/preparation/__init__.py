@@ -1,0 +1,1 @@
+"""From a config to a federation: settings, images, clients, what they know and write."""
