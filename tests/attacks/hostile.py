@@ -273,17 +273,23 @@ def _pipe_in_run(name: str) -> Callable[[World, Path], None]:
     return attempt
 
 
-def _script_in_names(world: World, scratch: Path) -> None:
+def _run_with_names(world: World, scratch: Path, name: str) -> tuple[Path, bool]:
+    """Run on data whose classes all have a name that begins so; return where, and if it worked."""
     data = copied(world.data, scratch / "data")
     text = (data / "taxonomy.csv").read_text().splitlines()
-    named = [f'{line},"{SCRIPT} {n}"' for n, line in enumerate(text[1:])]
+    named = [f'{line},"{name} {n}"' for n, line in enumerate(text[1:])]
     (data / "taxonomy.csv").write_text("\n".join(["parent,child,name", *named]) + "\n")
     config = scratch / "c.toml"
     original = (world.root / "fedavg.toml").read_text()
     config.write_text(original.replace(str(world.data), str(data)))
     os.environ["FEDGRAIN_CACHE"] = str(scratch / "cache")
     run = scratch / "run"
-    if fedgrain_alone(*world.run_arguments("fedavg", run, config)).judged().code:
+    return run, not fedgrain_alone(*world.run_arguments("fedavg", run, config)).judged().code
+
+
+def _script_in_names(world: World, scratch: Path) -> None:
+    run, worked = _run_with_names(world, scratch, SCRIPT)
+    if not worked:
         raise WrongError("a run over such names fails")
     page = scratch / "r.html"
     if fedgrain_alone("report", run, "--out", page).judged().code:
@@ -293,16 +299,8 @@ def _script_in_names(world: World, scratch: Path) -> None:
 
 
 def _escapes_in_names(world: World, scratch: Path) -> None:
-    data = copied(world.data, scratch / "data")
-    text = (data / "taxonomy.csv").read_text().splitlines()
-    named = [f'{line},"\x1b[2J\x07 {n}"' for n, line in enumerate(text[1:])]
-    (data / "taxonomy.csv").write_text("\n".join(["parent,child,name", *named]) + "\n")
-    config = scratch / "c.toml"
-    original = (world.root / "fedavg.toml").read_text()
-    config.write_text(original.replace(str(world.data), str(data)))
-    os.environ["FEDGRAIN_CACHE"] = str(scratch / "cache")
-    run = scratch / "run"
-    if fedgrain_alone(*world.run_arguments("fedavg", run, config)).judged().code:
+    run, worked = _run_with_names(world, scratch, "\x1b[2J\x07")
+    if not worked:
         return  # refused in a sentence is as good
     told = fedgrain_alone("predict", run, world.data / "3.png").judged()
     if not told.out.rstrip("\n").replace("\n", " ").isprintable():

@@ -14,7 +14,6 @@ from fedgrain.cli.one_bar import OneBar
 
 if TYPE_CHECKING:
     from fedgrain.plugins import Trust
-    from fedgrain.studies.collect import Results
     from fedgrain.studies.study import Study
 
 _MOST_SEEDS = 10_000  # in one range
@@ -110,57 +109,17 @@ def _ints(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _is_file(study: str) -> bool:
-    return study.endswith(".toml") or "/" in study
-
-
-def study_of(args: argparse.Namespace) -> Study:
+def _study_of(args: argparse.Namespace) -> Study:
     """Return the named study, with the options overriding it."""
-    from dataclasses import replace
+    from fedgrain.studies.options import chosen_study
 
-    from fedgrain.studies.presets import preset
-    from fedgrain.studies.study import read_study
-
-    is_file = _is_file(args.study)
-    study = read_study(args.study) if is_file else preset(args.study, args.datasets)
     parts = ["datasets", "methods", "alphas", "seeds", "search", "candidates"]
     parts += ["branch_candidates", "search_seeds"]
-    given = {n: getattr(args, n) for n in parts if getattr(args, n) is not None}
-    settings = {**study.settings, **_settings("--set", args.settings)}
-    if args.rounds is not None:
-        settings["rounds"] = args.rounds
-    given["search_settings"] = {
-        **study.search_settings, **_settings("--search-set", args.search_settings)
-    }  # fmt: skip
-    study = replace(study, settings=settings, **given)
-    if is_file:
-        _check_code(study, args)
-    return study
-
-
-def _check_code(study: Study, args: argparse.Namespace) -> None:
-    """Refuse code that the file names unless the user has typed or trusted it."""
-    from fedgrain.errors import StudyError
-    from fedgrain.plugins import check_trust
-    from fedgrain.studies.methods import parse_method
-
-    methods = [parse_method(name) for name in args.methods or ()]
-    typed = {*(args.datasets or ()), *(method.head for method in methods)}
-    options = [*args.settings, *args.search_settings]
-    for settings in (*(method.own for method in methods), _settings("--set", options)):
-        typed |= {value for value in settings.values() if isinstance(value, str)}
-    for config in study.of_first_seed():
-        check_trust(config.settings(), args.study, args.trust_code or typed, StudyError)
-
-
-def _settings(option: str, texts: list[str]) -> dict[str, Any]:
-    from fedgrain.errors import ConfigError, StudyError
-    from fedgrain.preparation.config import setting_of
-
-    try:
-        return dict(setting_of(text) for text in texts)
-    except ConfigError as error:
-        raise StudyError(f"{option}: {error}") from None
+    given = {name: getattr(args, name) for name in parts if getattr(args, name) is not None}
+    settings = args.settings + ([] if args.rounds is None else [f"rounds={args.rounds}"])
+    return chosen_study(
+        args.study, given, settings, args.search_settings, trust_code=args.trust_code
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -169,15 +128,16 @@ def run(args: argparse.Namespace) -> None:
     Studies by name use portable arithmetic, so that they compare with published figures.
     """
     from fedgrain.arithmetic import prefer_portable
+    from fedgrain.studies.options import is_file
 
-    if not _is_file(args.study):
-        prefer_portable()
+    if not is_file(args.study):
+        prefer_portable()  # before anything loads numpy or torch
     from fedgrain.cores import available_cores
     from fedgrain.errors import StudyError
     from fedgrain.studies.execute import run_study
     from fedgrain.studies.executors import dask_workers, local_workers
 
-    study = study_of(args)
+    study = _study_of(args)
     folder = args.out or Path("studies") / study.name
     if args.dry_run:
         _list(study, args.only, args.json)
@@ -191,7 +151,7 @@ def run(args: argparse.Namespace) -> None:
 
         tracking = Tracking(args.track, study.name)
         tracking.prepare()
-    bar = progress_bar()
+    bar = _progress_bar()
     try:
         with dask_workers(args.dask) if args.dask else local_workers(jobs) as executor:
             outcome = run_study(study, folder, executor, bar, tracking, args.only)
@@ -239,58 +199,16 @@ def _list(study: Study, only: list[str], as_json: bool) -> None:
 
 def _report(folder: Path, as_json: bool, trust: Trust) -> None:
     """Write and print the results of the finished runs."""
-    import json
+    from fedgrain.report.study_results import write_results
 
-    from fedgrain.files import write_text
-    from fedgrain.studies.collect import collect
-    from fedgrain.studies.headline import sentence
-    from fedgrain.studies.table_formats import format_tables
-    from fedgrain.studies.tables import score_tables
-
-    results = collect(folder)
-    tables = score_tables(results)
-    for form, name in (("text", "table.txt"), ("json", "table.json"), ("csv", "table.csv")):
-        write_text(folder / name, format_tables(tables, form))
-    pictures = draw(folder, results, trust)
+    written = write_results(folder, trust_code=trust)
     if as_json:
-        content = json.loads(format_tables(tables, "json"))
-        shown: dict[str, Any] = {
-            "sentence": sentence(results),
-            "figures": [str(path) for path in pictures],
-        }
-        shown |= {"missing": results.missing, "cut_short": results.cut_short}
-        print_json({"study": results.study.name, **content, **shown})
-        return
-    print(format_tables(tables, "text"))
-    print(sentence(results))
-    for left in results.left():
-        print(left)
-    if results.missing:
-        print("no operating curve yet: some cells have no result")
-    for path in pictures:
-        if path.suffix == ".png":
-            print(f"figure: {path}")
+        print_json(written.content())
+    else:
+        print(written.text())
 
 
-def draw(folder: Path, results: Results, trust: Trust) -> list[Path]:
-    """Draw every figure; the operating curve, which tests every model again, only at the end.
-
-    It is left out if the images are not available.
-    """
-    from fedgrain.errors import FedgrainError
-    from fedgrain.report.study_figures import draw_operating_curves, draw_study
-
-    pictures = draw_study(folder, results)
-    if results.missing:
-        return pictures
-    try:
-        pictures += draw_operating_curves(folder, results, trust_code=trust)
-    except FedgrainError as error:
-        print(f"no operating curve: {error}", file=sys.stderr)
-    return pictures
-
-
-def progress_bar() -> Any:
+def _progress_bar() -> Any:
     """Return one bar for the whole study, on standard error, with the time left."""
 
     class Bar(OneBar):

@@ -9,7 +9,6 @@ from typing import Any
 
 from fedgrain.catalogue import TABLE_FORMATS
 from fedgrain.cli.arguments import add_trust
-from fedgrain.cli.study import draw
 
 
 def add_to(commands: Any) -> None:
@@ -61,6 +60,8 @@ def run(args: argparse.Namespace) -> None:
         tables.append(hierarchy_table(args.folder, results))
     print(format_tables(tables, args.format), end="")
     if args.figures:
+        from fedgrain.report.study_results import draw
+
         for path in draw(args.folder, results, args.trust_code):
             print(f"wrote {path}", file=sys.stderr)
     for left in results.left():

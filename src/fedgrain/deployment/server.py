@@ -26,7 +26,7 @@ from fedgrain.files import append_line, read_text
 from fedgrain.messages.limits import FEWEST
 from fedgrain.messages.traffic import Traffic
 from fedgrain.parsing import parse_json
-from fedgrain.runs.run import Callback, disk_space, one_thread, train_and_test
+from fedgrain.runs.run import Callback, ReadyRun, disk_space, one_thread, train_and_test
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.text import one_line
 
@@ -115,17 +115,9 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
             }
 
         watch = Watch(engine, place)
-        train_and_test(
-            app.config,
-            own.description,
-            own.prepared,
-            algorithm,
-            engine,
-            engine.model.initial,
-            place,
-            [watch],
-            about,
-        )
+        initial = engine.model.initial
+        ready = ReadyRun(app.config, algorithm, own.description, initial, own.prepared)
+        train_and_test(ready, engine, place, [watch], about)
         log_lines([f"finished: everything is in {place.path}"])
 
 

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,16 +102,10 @@ def run(
             if place:
                 place.claim(config, fingerprint)
             with _engine_of(trainer, processes, config.client_time_limit) as engine:
-                return train_and_test(
-                    config,
-                    prepared.description,
-                    prepared,
-                    algorithm,
-                    engine,
-                    trainer.model.initial,
-                    place,
-                    callbacks,
+                ready = ReadyRun(
+                    config, algorithm, prepared.description, trainer.model.initial, prepared
                 )
+                return train_and_test(ready, engine, place, callbacks)
 
 
 def resume(
@@ -203,28 +197,34 @@ def _engine_of(trainer: ClientTrainer, workers: int, time_limit: float | None) -
         yield engine
 
 
+@dataclass(frozen=True)
+class ReadyRun:
+    """What a run needs before its first round, apart from an engine."""
+
+    config: Config
+    algorithm: FederatedAlgorithm[Any]
+    description: ModelDescription
+    initial: State  # the weights before the first round
+    prepared: Prepared | None  # with the images to test on; None if there are none here
+
+
 def train_and_test(
-    config: Config,
-    description: ModelDescription,
-    prepared: Prepared | None,
-    algorithm: FederatedAlgorithm[Any],
+    ready: ReadyRun,
     engine: Engine,
-    initial: State,
     place: RunFolder | None,
     callbacks: Sequence[Callback],
     about: Callable[[], Mapping[str, Any]] = dict,
 ) -> Result:
     """Run the remaining rounds on an engine, test the final model and write the result.
 
-    ``prepared`` holds the images to test on; None if there are none here. ``initial`` are the
-    weights before the first round. ``about`` is called at the end and returns further entries of
-    the result.
+    ``about`` is called at the end and returns further entries of the result.
     """
     with disk_space(place):
-        progress = _train_rounds(algorithm, engine, initial, place, callbacks)
-        final = algorithm.final_model(progress.state, engine)
-        model = description.with_weights(final.weights, by_branch=final.by_branch)
-        values = {**result_values(config, prepared, model, final, progress), **about()}
+        progress = _train_rounds(ready, engine, place, callbacks)
+        final = ready.algorithm.final_model(progress.state, engine)
+        model = ready.description.with_weights(final.weights, by_branch=final.by_branch)
+        values = result_values(ready.config, ready.prepared, model, final, progress)
+        values = {**values, **about()}
         if place:
             model.save(place.path, final.weights)
             place.write_result(values, progress.lines)
@@ -234,14 +234,11 @@ def train_and_test(
 
 
 def _train_rounds(
-    algorithm: FederatedAlgorithm[Any],
-    engine: Engine,
-    initial: State,
-    place: RunFolder | None,
-    callbacks: Sequence[Callback],
+    ready: ReadyRun, engine: Engine, place: RunFolder | None, callbacks: Sequence[Callback]
 ) -> RunProgress:
     """Run the remaining rounds from the last saved state."""
-    progress = RunProgress(algorithm.init(initial))
+    algorithm = ready.algorithm
+    progress = RunProgress(algorithm.init(ready.initial))
     if place and place.state.exists():
         progress = load_progress(place.state, algorithm)
         place.check_lines(progress.lines, progress.metrics_sha256)

@@ -1,0 +1,59 @@
+"""A study by name or from a file, with what a user changes about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fedgrain.errors import ConfigError, StudyError
+from fedgrain.plugins import check_trust
+from fedgrain.preparation.config import setting_of
+from fedgrain.studies.methods import parse_method
+from fedgrain.studies.presets import preset
+from fedgrain.studies.study import Study, read_study
+
+
+def is_file(study: str) -> bool:
+    """Return whether a text names the file of a study, rather than a study by name."""
+    return study.endswith(".toml") or "/" in study
+
+
+def chosen_study(
+    study: str,
+    parts: Mapping[str, Any],
+    settings: Sequence[str] = (),
+    search_settings: Sequence[str] = (),
+    *,
+    trust_code: bool = False,
+) -> Study:
+    """Return the named study with changes.
+
+    ``parts`` replace parts of the study, such as its methods or seeds. ``settings`` and
+    ``search_settings`` are texts ``KEY=VALUE`` that are added to those of the study. A file that
+    names code (``module:callable``) is refused unless the changes name it too, or ``trust_code``.
+    """
+    found = read_study(study) if is_file(study) else preset(study, parts.get("datasets"))
+    common = _settings("--set", settings)
+    of_search = _settings("--search-set", search_settings)
+    found = replace(
+        found,
+        **parts,
+        settings={**found.settings, **common},
+        search_settings={**found.search_settings, **of_search},
+    )
+    if is_file(study):
+        methods = [parse_method(name) for name in parts.get("methods", ())]
+        typed = {*parts.get("datasets", ()), *(method.head for method in methods)}
+        for given in (*(method.own for method in methods), common, of_search):
+            typed |= {value for value in given.values() if isinstance(value, str)}
+        for config in found.of_first_seed():
+            check_trust(config.settings(), study, trust_code or typed, StudyError)
+    return found
+
+
+def _settings(option: str, texts: Sequence[str]) -> dict[str, Any]:
+    try:
+        return dict(setting_of(text) for text in texts)
+    except ConfigError as error:
+        raise StudyError(f"{option}: {error}") from None
