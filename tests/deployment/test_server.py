@@ -20,7 +20,7 @@ from fedgrain.deployment.server_settings import Operation
 from fedgrain.deployment.server_side import server_side
 from fedgrain.deployment.site import answered
 from fedgrain.errors import DeploymentError
-from fedgrain.models import trained_model
+from fedgrain.models import model_folder
 from fedgrain.preparation.config import Config
 from fedgrain.runs import run as runs
 from flower_wire import Answer, Wire, at
@@ -87,7 +87,7 @@ def test_the_server_of_real_sites_trains_a_model_without_any_image(
     assert result.validation_hf is not None and result.values["faults"] == 0
     assert result.cycles == (1 if algorithm == "fedbdft" else 0)
     image = np.zeros((1, 32, 32, 3), np.uint8)
-    kept = trained_model.load(tmp_path / "run", trust_code=True)
+    kept = model_folder.load(tmp_path / "run", trust_code=True)
     assert kept.predict(image) == result.predict(image)
 
 

@@ -10,7 +10,6 @@ in native arithmetic on one kind of CPU, in portable arithmetic on every x86-64 
 from __future__ import annotations
 
 import errno
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,21 +20,19 @@ from typing import Any
 import torch
 
 from fedgrain.catalogue import algorithm as algorithm_entry
-from fedgrain.cores import available_cores
-from fedgrain.engines import ClientTrainer, SequentialEngine
-from fedgrain.engines.processes import ProcessEngine
+from fedgrain.engines import ClientTrainer
 from fedgrain.engines.shared_images import shared
 from fedgrain.errors import ConfigError, RunError
 from fedgrain.federated import Engine
 from fedgrain.federated.algorithm import FederatedAlgorithm, build_algorithm
 from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import tracebacks_kept
-from fedgrain.federated.sampling import joining
 from fedgrain.models.model_folder import ModelDescription, load
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, prepare
 from fedgrain.runs.checkpoint import RunProgress, load_progress, save_progress
+from fedgrain.runs.engine_choice import device_named, engine_of, number_of_workers
 from fedgrain.runs.result import Result, result_values
 from fedgrain.runs.run_folder import RunFolder
 
@@ -92,7 +89,7 @@ def run(
                 load_progress(
                     place.state, algorithm
                 )  # find a damaged one before the result is given up
-        processes, device = _number_of_workers(workers, prepared), _device_named(device)
+        processes, device = number_of_workers(workers, prepared), device_named(device)
         if processes > 1:
             prepared = prepared.with_images(shared(prepared.data.images))
         trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings, device)
@@ -101,7 +98,7 @@ def run(
         with disk_space(place):
             if place:
                 place.claim(config, fingerprint)
-            with _engine_of(trainer, processes, config.client_time_limit) as engine:
+            with engine_of(trainer, processes, config.client_time_limit) as engine:
                 ready = ReadyRun(
                     config, algorithm, prepared.description, trainer.model.initial, prepared
                 )
@@ -156,45 +153,6 @@ def disk_space(place: RunFolder | None) -> Iterator[None]:
             f"{place.path}: cannot write ({error.strerror}); make room and give the same command "
             "again: the run continues from its last complete round"
         ) from None
-
-
-def _number_of_workers(wanted: int | str, prepared: Prepared) -> int:
-    """Return the number of training processes, at most the clients in a round."""
-    if wanted == "auto":
-        wanted = os.environ.get("FEDGRAIN_WORKERS") or available_cores()
-    try:
-        count = int(wanted)
-    except ValueError:
-        raise ConfigError(f"workers is {wanted!r}, but must be a number or auto") from None
-    if count < 1:
-        raise ConfigError(f"workers is {count}, but at least 1 is needed")
-    pairs = joining(len(prepared.federation.clients), prepared.settings.join_ratio)
-    if algorithm_entry(prepared.algorithm).by_branch:  # all branches train at the same time
-        pairs *= len(prepared.federation.taxonomy.internal)
-    return min(count, pairs)
-
-
-def _device_named(wanted: str) -> str:
-    """Return the device to train on; "auto" is CUDA where there is one."""
-    there = torch.cuda.is_available()
-    if wanted == "auto":
-        return "cuda" if there else "cpu"
-    kind, _, number = wanted.partition(":")
-    if kind not in ("cpu", "cuda") or not (number.isdecimal() or kind == wanted):
-        raise ConfigError(f"device {wanted!r} does not exist; choose cpu, cuda or auto")
-    if kind == "cuda" and not there:
-        raise ConfigError("device cuda was asked for, but torch finds none; choose cpu or auto")
-    return wanted
-
-
-@contextmanager
-def _engine_of(trainer: ClientTrainer, workers: int, time_limit: float | None) -> Iterator[Engine]:
-    """Provide the engine for this many workers; one worker trains in this process."""
-    if workers == 1:
-        yield SequentialEngine(trainer)
-        return
-    with ProcessEngine(trainer, workers, time_limit) as engine:
-        yield engine
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,57 @@
+"""Where the clients of a run train on this machine: how many processes, and which device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from fedgrain.catalogue import algorithm as algorithm_entry
+from fedgrain.cores import available_cores
+from fedgrain.engines import ClientTrainer, SequentialEngine
+from fedgrain.engines.processes import ProcessEngine
+from fedgrain.errors import ConfigError
+from fedgrain.federated import Engine
+from fedgrain.federated.sampling import joining
+from fedgrain.preparation.prepare import Prepared
+
+
+def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
+    """Return the number of training processes, at most the clients in a round."""
+    if wanted == "auto":
+        wanted = os.environ.get("FEDGRAIN_WORKERS") or available_cores()
+    try:
+        count = int(wanted)
+    except ValueError:
+        raise ConfigError(f"workers is {wanted!r}, but must be a number or auto") from None
+    if count < 1:
+        raise ConfigError(f"workers is {count}, but at least 1 is needed")
+    pairs = joining(len(prepared.federation.clients), prepared.settings.join_ratio)
+    if algorithm_entry(prepared.algorithm).by_branch:  # all branches train at the same time
+        pairs *= len(prepared.federation.taxonomy.internal)
+    return min(count, pairs)
+
+
+def device_named(wanted: str) -> str:
+    """Return the device to train on; "auto" is CUDA where there is one."""
+    there = torch.cuda.is_available()
+    if wanted == "auto":
+        return "cuda" if there else "cpu"
+    kind, _, number = wanted.partition(":")
+    if kind not in ("cpu", "cuda") or not (number.isdecimal() or kind == wanted):
+        raise ConfigError(f"device {wanted!r} does not exist; choose cpu, cuda or auto")
+    if kind == "cuda" and not there:
+        raise ConfigError("device cuda was asked for, but torch finds none; choose cpu or auto")
+    return wanted
+
+
+@contextmanager
+def engine_of(trainer: ClientTrainer, workers: int, time_limit: float | None) -> Iterator[Engine]:
+    """Provide the engine for this many workers; one worker trains in this process."""
+    if workers == 1:
+        yield SequentialEngine(trainer)
+        return
+    with ProcessEngine(trainer, workers, time_limit) as engine:
+        yield engine
