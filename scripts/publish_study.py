@@ -26,7 +26,7 @@ from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
 from fedgrain.preparation.config import read_config
 from fedgrain.report.study_figures import draw_study
-from fedgrain.studies.collect import Results, collect, paper_figures
+from fedgrain.studies.collect import Results, paper_figures, read_results
 from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.methods import method_name
 from fedgrain.studies.study import cell_runs, plan_runs
@@ -52,7 +52,7 @@ def copy_finished(study: Path, target: Path) -> None:
 
 def fragments(folder: Path) -> dict[str, str]:
     """Return every table of the page by file name, made from the copy alone."""
-    results = collect(folder)
+    results = read_results(folder)
     tables = {
         "scores.md": format_tables(score_tables(results), "markdown"),
         "runs.md": runs(folder, results),
@@ -282,7 +282,7 @@ def main() -> int:
         return out_of_date(tables)
     for path, text in tables.items():
         write_text(path, text)
-    for path in draw_study(folder, collect(folder)):
+    for path in draw_study(folder, read_results(folder)):
         print(path)
     return 0
 

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
 from fedgrain.report.picture_files import new_figure, plain_axes, write_picture
-from fedgrain.studies.collect import Results, collect, paper_figures, run_folders
+from fedgrain.studies.collect import Results, paper_figures, read_results, run_folders
 from publish_study import markdown, out_of_date
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -138,7 +138,7 @@ def draw_finding(results: Results) -> list[Path]:
 
 def lazy_scores(folder: Path) -> Lazy:
     """Return what each line scores at each share of labels too coarse, as far as it was run."""
-    study, columns = collect(folder).study, Lazy()
+    study, columns = read_results(folder).study, Lazy()
     for name, (method, ending, _) in LAZY_LINES.items():
         columns[name] = {}
         for share in LAZY_SHARES:
@@ -192,7 +192,7 @@ def tried_table() -> str:
     # The kept option ran longer: its best validation HF by then is known, its test scores are not.
     (kept,) = run_folders(
         RESULTS / DATASET,
-        collect(RESULTS / DATASET).study,
+        read_results(RESULTS / DATASET).study,
         DATASET,
         "flat-softmax/projection+responsibilities=round",
         0.9,
@@ -216,7 +216,7 @@ def main() -> int:
         return out_of_date(tables)
     for path, text in tables.items():
         write_text(path, text)
-    results = collect(RESULTS / DATASET)
+    results = read_results(RESULTS / DATASET)
     pictures = draw_beside_the_paper(results) + draw_finding(results)
     for path in pictures + draw_lazy(columns, lazy / "figures" / "by_share"):
         print(path)

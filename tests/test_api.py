@@ -4,29 +4,71 @@ import ast
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import fedgrain
+import fedgrain.studies
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = (DOCS / "api.md").read_text("utf-8")
 DOCUMENTED = re.findall(r"^\.\. (?:auto\w+|py:data):: (\S+)$", PAGE, flags=re.M)
-PACKAGES = (
-    "fedgrain", "fedgrain.taxonomy", "fedgrain.knowledge", "fedgrain.data", "fedgrain.nets",
-    "fedgrain.heads", "fedgrain.scoring", "fedgrain.federated", "fedgrain.engines",
-)  # fmt: skip
+SOURCE = Path(fedgrain.__file__).parent
+ROOMS = sorted(f"fedgrain.{path.parent.name}" for path in SOURCE.glob("*/__init__.py"))
+GROUND = sorted(f"fedgrain.{path.stem}" for path in SOURCE.glob("*.py") if path.stem != "__init__")
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_page_holds_what_a_package_offers(package):
-    offered = importlib.import_module(package).__all__
-    assert offered == sorted(set(offered), key=offered.index), "a name twice"
-    on_page = [name for name in DOCUMENTED if name.rpartition(".")[0] == package]
-    on_page = [name for name in on_page if name not in (*PACKAGES, "fedgrain.errors")]
-    assert sorted(on_page) == sorted(f"{package}.{name}" for name in offered)
+def offered(module):
+    return list(getattr(importlib.import_module(module), "__all__", ()))
 
 
-@pytest.mark.parametrize("name", [name for name in DOCUMENTED if name != "fedgrain.errors"])
+@pytest.mark.parametrize("module", ["fedgrain", *ROOMS, *GROUND])
+def test_page_holds_what_a_package_offers(module):
+    names = offered(module)
+    assert len(names) == len(set(names)), "a name twice"
+    on_page = [name for name in DOCUMENTED if name.rpartition(".")[0] == module]
+    assert sorted(on_page) == sorted(f"{module}.{name}" for name in names)
+
+
+def test_every_documented_name_is_offered_by_a_package():
+    homes = {name.rpartition(".")[0] for name in DOCUMENTED}
+    assert homes <= {"fedgrain", *ROOMS, *GROUND}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_says_what_is_public_and_in_one_place(room):
+    package = importlib.import_module(room)
+    assert isinstance(package.__all__, list)
+    if hasattr(package, "__getattr__"):  # a lazy name that is also a module would be either
+        modules = {path.stem for path in Path(package.__file__).parent.glob("*.py")}
+        assert not modules.intersection(package.__all__)
+    assert set(package.__all__) <= set(dir(package))
+    for path in Path(package.__file__).parent.glob("[!_]*.py"):
+        assert "\n__all__" not in path.read_text("utf-8"), f"{path}: __all__ belongs to the room"
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    for module in (fedgrain, fedgrain.studies):
+        with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no .* 'oak'"):
+            _ = module.oak
+
+
+def test_rooms_load_torch_only_when_a_name_is_used():
+    """Otherwise ``fedgrain --help`` is slow, and ``study demo`` too late for its arithmetic."""
+    lazy = ["fedgrain.cli", "fedgrain.studies.options", "fedgrain.runs", "fedgrain.report"]
+    script = (
+        f"import sys, {', '.join(lazy)}; print([m for m in ('numpy', 'torch') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_documented_names_exist_and_are_described(name):
     package, _, last = name.rpartition(".")
     found = getattr(importlib.import_module(package), last)

@@ -10,7 +10,7 @@ import pytest
 
 from fedgrain.cli import main
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.studies.collect import collect
+from fedgrain.studies.collect import read_results
 from fedgrain.studies.study import Study, plan_runs, read_study
 from fedgrain.studies.study_folder import StudyFolder
 
@@ -28,7 +28,7 @@ def check(script: str, *given: str) -> None:
 @pytest.mark.parametrize("folder", PUBLISHED, ids=lambda path: path.name)
 def test_tables_are_made_from_the_committed_runs(folder):
     check("publish_study.py", str(folder))
-    assert collect(folder).scores
+    assert read_results(folder).scores
 
 
 def test_tables_over_several_runs_are_made_from_the_committed_ones():

@@ -1,5 +1,23 @@
 """Errors that tell a user what is wrong, where, and what to do."""
 
+__all__ = [
+    "CodeError",
+    "ConfigError",
+    "DataError",
+    "DeploymentError",
+    "DivergedError",
+    "FederationError",
+    "FedgrainError",
+    "HeadError",
+    "KnowledgeError",
+    "NetError",
+    "PredictionError",
+    "ReportError",
+    "RunError",
+    "StudyError",
+    "TaxonomyError",
+]
+
 
 class FedgrainError(ValueError):
     """A mistake in the input: the command line prints it without a traceback and exits with 2."""

@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
+__all__ = ["numpy_generator", "torch_generator_from"]
+
 
 def numpy_generator(seed: int, purpose: str, *numbers: int) -> np.random.Generator:
     """Return the generator of one purpose; its bits do not depend on other draws."""

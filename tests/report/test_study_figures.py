@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedgrain.report import study_figures as figures
-from fedgrain.studies.collect import Results, collect
+from fedgrain.studies.collect import Results, read_results
 from fedgrain.studies.intervals import estimate
 from fedgrain.studies.study import Study
 from hand_made_study import SCORES, write_study
@@ -17,7 +17,7 @@ def drawn(tmp_path_factory):
     write_study(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "new_figure", lambda *size: made.append(new(*size)) or made[-1])
-        paths = figures.draw_study(folder, collect(folder))
+        paths = figures.draw_study(folder, read_results(folder))
     return folder, paths, made
 
 
@@ -30,7 +30,7 @@ def test_files_are_written_and_repeat_to_the_byte(drawn):
     stems = ("hf_over_alpha", "training", "accuracy_per_depth")
     assert [p.name for p in paths] == [f"{s}.{kind}" for s in stems for kind in ("svg", "png")]
     before = [p.read_bytes() for p in paths]
-    assert [p.read_bytes() for p in figures.draw_study(folder, collect(folder))] == before
+    assert [p.read_bytes() for p in figures.draw_study(folder, read_results(folder))] == before
     text = paths[0].read_text()
     for method, _ in SCORES:
         assert f">{method}<" in text  # names stay text

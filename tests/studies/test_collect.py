@@ -9,7 +9,7 @@ from scipy import stats
 
 from fedgrain.catalogue import TABLE_FORMATS
 from fedgrain.errors import StudyError
-from fedgrain.studies.collect import collect, paper_figures
+from fedgrain.studies.collect import paper_figures, read_results
 from fedgrain.studies.headline import sentence
 from fedgrain.studies.table_formats import format_tables
 from fedgrain.studies.tables import Cell, gains_tables, hierarchy_table, score_tables
@@ -22,7 +22,7 @@ SUFFIX = {"text": "txt", "markdown": "md", "latex": "tex", "csv": "csv", "json":
 @pytest.fixture
 def results(tmp_path):
     write_study(tmp_path)
-    return collect(tmp_path)
+    return read_results(tmp_path)
 
 
 def entries(table):
@@ -71,7 +71,7 @@ def test_best_is_bold_second_underlined_and_bounds_do_not_compete(results):
 
 def test_two_seeds_give_values_without_interval_or_bold(tmp_path):
     write_study(tmp_path, {key: values[:2] for key, values in SCORES.items()}, (47, 48))
-    (table,) = score_tables(collect(tmp_path))
+    (table,) = score_tables(read_results(tmp_path))
     cells = entries(table).values()
     assert {(cell.rank, cell.interval, len(cell.values)) for cell in cells} == {(None, None, 2)}
     text = format_tables([table], "text")
@@ -109,7 +109,7 @@ def test_the_papers_gains_are_not_its_headline(tmp_path):
     for dataset in ("cifar100", "tiny-imagenet", "imagenet"):
         folder = tmp_path / dataset
         write_study(folder, {("fedbdft/paper", a): [0.5] * 3 for a in gains}, dataset=dataset)
-        table = entries(gains_tables(collect(folder), paper=True)[1])
+        table = entries(gains_tables(read_results(folder), paper=True)[1])
         for alpha, found in gains.items():
             over = ("over their mean", "mean over each")
             found.append([table["fedbdft/paper", f"alpha {alpha:g}", n].mean for n in over])
@@ -144,7 +144,7 @@ def test_unfinished_runs_are_counted_and_left_out(tmp_path):
     gone = sorted((tmp_path / "runs").glob("*projection*alpha0.9*seed48/result.json"))
     assert len(gone) == 1
     gone[0].unlink()
-    results = collect(tmp_path)
+    results = read_results(tmp_path)
     assert results.missing == 1
     assert list(results.by_seed("cifar100", "flat-softmax/projection", 0.9, "hf")) == [47, 49]
 
@@ -155,10 +155,10 @@ def test_local_only_is_the_mean_over_clients(tmp_path):
     assert len(runs) == 10
     for number, run in enumerate(runs):
         run.write_text(json.dumps({**json.loads(run.read_text()), "hf": number / 10}))
-    found = collect(tmp_path).by_seed("cifar100", "local-only", 0.9, "hf")
+    found = read_results(tmp_path).by_seed("cifar100", "local-only", 0.9, "hf")
     assert found[47] == pytest.approx(0.45)
     runs[3].unlink()
-    assert 47 not in collect(tmp_path).by_seed("cifar100", "local-only", 0.9, "hf")
+    assert 47 not in read_results(tmp_path).by_seed("cifar100", "local-only", 0.9, "hf")
 
 
 def test_hierarchy_properties(results, tmp_path):
@@ -179,4 +179,4 @@ def test_the_sentence_says_what_the_numbers_say(results):
 
 def test_a_folder_without_a_study_is_refused(tmp_path):
     with pytest.raises(StudyError, match=r"no study here \(there is no study.toml\)"):
-        collect(tmp_path)
+        read_results(tmp_path)

@@ -15,7 +15,7 @@ from fedgrain.data.decode import _mapper
 from fedgrain.errors import ConfigError, FedgrainError, StudyError
 from fedgrain.runs.run import run
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.studies.collect import collect
+from fedgrain.studies.collect import read_results
 from fedgrain.studies.execute import run_study
 from fedgrain.studies.executors import local_workers
 from fedgrain.studies.methods import parse_method
@@ -173,7 +173,7 @@ def test_only_what_matches_is_run_and_the_first_pattern_comes_first(tmp_path):
     outcome = run_study(SMALL, tmp_path / "s", Here(), progress, None, ["*cond*alpha0-seed1"])
     assert list(outcome.values) == [f"{start}-cond-softmax-paper-alpha0-seed1"]
     assert progress.told[0] == ("runs", 1, 0)
-    assert collect(tmp_path / "s").missing == 3  # the oracle is the run at alpha 0
+    assert read_results(tmp_path / "s").missing == 3  # the oracle is the run at alpha 0
     with pytest.raises(StudyError, match=r"no run of the study matches \*oak\*"):
         run_study(SMALL, tmp_path / "other", Here(), progress, None, ["*oak*"])
     assert not (tmp_path / "other").exists()
@@ -287,7 +287,7 @@ def test_every_run_is_run_and_counted(finished):
     assert set(outcome.values) == set(jobs) == {p.name for p in (folder / "runs").iterdir()}
     assert told[0] == ("runs", 4, 0)
     assert sorted(told[1:]) == sorted((name, None) for name in jobs)
-    results = collect(folder)
+    results = read_results(folder)
     oracle = results.by_seed("own_parts:few_glyphs", "oracle", 0.5, "hf")
     assert oracle == results.by_seed("own_parts:few_glyphs", "cond-softmax/paper", 0.0, "hf")
 
@@ -347,10 +347,10 @@ def test_a_study_that_is_allowed_more_rounds_is_one_that_always_was(finished, tm
     folder = shutil.copytree(finished[0], tmp_path / "grown")
     more = replace(SMALL, settings={**SETTINGS, "rounds": 3, "cycles": 2})
     (folder / "study.toml").write_text(more.complete().toml())
-    assert (collect(folder).missing, collect(folder).cut_short) == (0, 4)
+    assert (read_results(folder).missing, read_results(folder).cut_short) == (0, 4)
     _, jobs, _ = worked_off(more, folder)
     assert len(jobs) == 4
-    assert collect(folder).cut_short == 0
+    assert read_results(folder).cut_short == 0
     worked_off(more, tmp_path / "whole")
     names = sorted(path.parent.name for path in folder.rglob("result.json"))
     assert len(names) == 4
@@ -383,7 +383,7 @@ def test_a_damaged_search_is_told(tmp_path, damaged):
     (tmp_path / "study.toml").write_text(study.complete().toml())
     (tmp_path / "search.json").write_text(damaged)
     with pytest.raises(StudyError, match=r"search.json: rates is missing or damaged; remove"):
-        collect(tmp_path)
+        read_results(tmp_path)
     with pytest.raises(StudyError, match=r"search.json: rates is missing or damaged; remove"):
         worked_off(study, tmp_path)
 
@@ -435,7 +435,7 @@ def test_a_failed_run_is_reported_and_stops_no_other(tmp_path):
     assert "NaN" in problem
     assert (name, problem) in told
     assert read_checked_json(tmp_path / "s" / "failures.json") == outcome.failures
-    assert collect(tmp_path / "s").missing == 1
+    assert read_results(tmp_path / "s").missing == 1
 
 
 def test_a_zero_shot_study_ends_in_seen_and_unseen(tmp_path):
@@ -443,7 +443,7 @@ def test_a_zero_shot_study_ends_in_seen_and_unseen(tmp_path):
         SMALL, methods=("flat-softmax/paper", "centralised"), alphas=(0.0,), zero_shot=True
     )
     outcome, *_ = worked_off(study, tmp_path / "s")
-    (table,) = score_tables(collect(tmp_path / "s"))
+    (table,) = score_tables(read_results(tmp_path / "s"))
     assert [(column.group, column.name) for column in table.columns] == [
         ("own_parts:few_glyphs", "seen HF"),
         ("own_parts:few_glyphs", "unseen HF"),
@@ -490,7 +490,7 @@ def test_the_search_takes_the_best_mean_validation_hf(tmp_path):
         config = values["config"]
         searched = "fedbdft" if config["algorithm"] == "fedbdft" else config["head"]
         assert all(config[name] == value for name, value in rates[searched].items())
-    assert collect(tmp_path / "s").missing == 0
+    assert read_results(tmp_path / "s").missing == 0
     shutil.rmtree(tmp_path / "s/search")
     assert worked_off(study, tmp_path / "s")[1] == []  # nothing is searched twice
     assert json.loads((tmp_path / "s" / "search.json").read_text()) == found

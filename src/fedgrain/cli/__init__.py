@@ -23,6 +23,8 @@ from fedgrain.errors import FedgrainError
 from fedgrain.text import one_line
 from fedgrain.version import __version__
 
+__all__ = ["build_parser", "main"]
+
 LONGEST = 5000  # characters of a message
 COMMANDS = (taxonomy, knowledge, data, run, predict, study, table, report, flower)
 

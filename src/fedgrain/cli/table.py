@@ -48,11 +48,11 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the tables."""
-    from fedgrain.studies.collect import collect
+    from fedgrain.studies.collect import read_results
     from fedgrain.studies.table_formats import format_tables
     from fedgrain.studies.tables import gains_tables, hierarchy_table, score_tables
 
-    results = collect(args.folder)
+    results = read_results(args.folder)
     tables = score_tables(results, paper=args.paper, paired=args.paired)
     if args.gains:
         tables += gains_tables(results, paper=args.paper)

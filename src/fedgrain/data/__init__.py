@@ -1,5 +1,6 @@
 """Images and where they are stored: the benchmarks, the user's own, and an embedded set."""
 
+from fedgrain.data.glyphs import load_glyphs
 from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.data.load import load_dataset
 from fedgrain.data.partition import (
@@ -13,6 +14,7 @@ __all__ = [
     "LabelledImages",
     "Normalisation",
     "load_dataset",
+    "load_glyphs",
     "partition_dirichlet",
     "partition_given",
     "partition_iid",

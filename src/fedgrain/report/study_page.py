@@ -29,7 +29,7 @@ from fedgrain.report.page import (
 from fedgrain.report.page_tables import Sheet, setting, sheet, sheet_of
 from fedgrain.report.run_page import knowledge_block
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.studies.collect import Results, collect
+from fedgrain.studies.collect import Results, read_results
 from fedgrain.studies.headline import sentence
 from fedgrain.studies.methods import is_bound, method_name
 from fedgrain.studies.study import PlannedRun, cell_runs, plan_runs
@@ -39,7 +39,7 @@ from fedgrain.studies.tables import score_tables
 
 def study_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
     """Gather the report of a study, finished or not."""
-    results, place = collect(folder), StudyFolder(folder)
+    results, place = read_results(folder), StudyFolder(folder)
     rates = place.rates()
     planned = plan_runs(results.study, rates)
     values = {

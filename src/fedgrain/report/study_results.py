@@ -12,7 +12,7 @@ from fedgrain.errors import FedgrainError
 from fedgrain.files import write_text
 from fedgrain.plugins import Trust
 from fedgrain.report.study_figures import draw_operating_curves, draw_study
-from fedgrain.studies.collect import Results, collect
+from fedgrain.studies.collect import Results, read_results
 from fedgrain.studies.headline import sentence
 from fedgrain.studies.table_formats import format_tables
 from fedgrain.studies.tables import Table, score_tables
@@ -50,7 +50,7 @@ class WrittenResults:
 
 def write_results(folder: Path, *, trust_code: Trust = False) -> WrittenResults:
     """Write the tables and the figures of a study's finished runs into its folder."""
-    results = collect(folder)
+    results = read_results(folder)
     tables = score_tables(results)
     for form, name in _FILES.items():
         write_text(folder / name, format_tables(tables, form))

@@ -68,7 +68,7 @@ class Results:
         return estimate(common) if common else None
 
 
-def collect(folder: str | Path) -> Results:
+def read_results(folder: str | Path) -> Results:
     """Read the results of a study's finished runs; local-only is the mean over its clients."""
     place = StudyFolder(folder)
     if not place.study.exists():

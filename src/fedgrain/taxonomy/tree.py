@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from fedgrain.errors import TaxonomyError
 from fedgrain.taxonomy.edges import single_parents, single_root
 from fedgrain.taxonomy.order import depth_first, depth_first_ids
-from fedgrain.taxonomy.tree_arrays import BoolArray, IntArray, TreeArrays
-
-__all__ = ["BoolArray", "IntArray", "Taxonomy"]
+from fedgrain.taxonomy.tree_arrays import BoolArray as BoolArray
+from fedgrain.taxonomy.tree_arrays import IntArray as IntArray
+from fedgrain.taxonomy.tree_arrays import TreeArrays
 
 
 class Taxonomy(TreeArrays):
