@@ -26,7 +26,7 @@ from fedgrain.files import write_text
 from fedgrain.models.model_folder import load
 from fedgrain.preparation.config import read_config
 from fedgrain.preparation.prepare import load_images
-from fedgrain.runs.run import one_thread
+from fedgrain.arithmetic import one_thread
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.metrics import Nodes, hierarchical_scores
 from fedgrain.scoring.rules import predict

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fedgrain import Config
-from fedgrain.runs.run import one_thread
+from fedgrain.arithmetic import one_thread
 
 TESTS = Path(__file__).parent
 SMALL: dict[str, Any] = {

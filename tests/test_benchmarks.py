@@ -9,7 +9,7 @@ from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
 from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
-from fedgrain.runs.run import one_thread
+from fedgrain.arithmetic import one_thread
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"

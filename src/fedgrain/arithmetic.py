@@ -21,6 +21,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -115,6 +117,19 @@ def refusal(before: str) -> str | None:
         f"the run was started in {before} arithmetic and would continue in {now}, with bits that "
         f"match neither; set {VARIABLE}={begun} before Python starts, or choose a new folder"
     )
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute in one thread: the sums come out the same on every machine size."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _set_variables(mode: str) -> _Settled:

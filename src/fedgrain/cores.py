@@ -7,10 +7,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fedgrain.errors import ConfigError
+
 
 def available_cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def workers_wanted(wanted: int | str = "auto") -> int:
+    """Return how many processes to start; "auto" is FEDGRAIN_WORKERS, or one per core."""
+    if wanted == "auto":
+        wanted = os.environ.get("FEDGRAIN_WORKERS") or available_cores()
+    try:
+        count = int(wanted)
+    except ValueError:
+        raise ConfigError(f"workers is {wanted!r}, but must be a number or auto") from None
+    if count < 1:
+        raise ConfigError(f"workers is {count}, but at least 1 is needed")
+    return count
 
 
 @contextmanager

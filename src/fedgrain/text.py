@@ -33,6 +33,15 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
+def encodable(text: str) -> str:
+    r"""Return a text that UTF-8 can encode: file names may contain other bytes.
+
+    >>> encodable("caf\udce9")
+    'caf\\udce9'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _shown(sign: str) -> str:
     if sign.isprintable():
         return sign

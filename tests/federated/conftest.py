@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fedgrain.runs.run import one_thread
+from fedgrain.arithmetic import one_thread
 
 
 @pytest.fixture(autouse=True)

@@ -102,7 +102,7 @@ def _run_evaluate(args: argparse.Namespace) -> None:
     from fedgrain.preparation.config import PLACES
     from fedgrain.preparation.prepare import load_images
     from fedgrain.runs.evaluate import evaluate
-    from fedgrain.runs.run import one_thread
+    from fedgrain.arithmetic import one_thread
     from fedgrain.runs.run_folder import RunFolder
 
     model = load(args.folder, trust_code=args.trust_code)

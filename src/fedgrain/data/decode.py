@@ -24,6 +24,7 @@ from tqdm import tqdm
 from fedgrain.cores import process_map
 from fedgrain.data.cache import Stored, create_images, drop_images, load_or_build
 from fedgrain.errors import DataError
+from fedgrain.text import encodable
 
 MAX_UNREADABLE = 0.01  # default share of files that may be unreadable and are skipped
 BLOCK = 128  # images per task
@@ -79,6 +80,17 @@ def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
                 (size, size), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side)
             )
         return np.asarray(upright, dtype=np.uint8)
+
+
+def why_unreadable(path: str | Path, error: Exception) -> str:
+    """Return the reason why a file could not be decoded, without its path."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).replace(repr(str(path)), "").replace(str(path), "").strip() or (
+        type(error).__name__
+    )
 
 
 def kind_of(mode: int) -> str:
@@ -180,7 +192,7 @@ def _decode_block(task: tuple[str, int, list[str], int]) -> dict[int, str]:
             try:
                 image = decode_image(path, size)
             except Exception as error:  # decoders raise anything on damaged files
-                failures[row] = str(error).replace(path, "").strip() or type(error).__name__
+                failures[row] = why_unreadable(path, error)
                 continue
             file.seek(first + row * image.nbytes)
             pixels = image.tobytes()
@@ -212,7 +224,7 @@ def _build(folder: Path, listing: Listing, decoding: Decoding) -> dict[str, Any]
     path = create_images(folder, count, decoding.size)
     failures = decode_files(listing.paths, path, decoding)
     listed: list[Any] = [
-        [row, _printable(f"{listing.paths[row]} ({failures[row]})")] for row in sorted(failures)
+        [row, encodable(f"{listing.paths[row]} ({failures[row]})")] for row in sorted(failures)
     ]
     about: dict[str, Any] = {"count": count, "unreadable": listed, "warnings": listing.warnings}
     _check_share(about, decoding.max_unreadable)
@@ -228,11 +240,6 @@ def _build(folder: Path, listing: Listing, decoding: Decoding) -> dict[str, Any]
     np.save(folder / "labels.npy", listing.labels[kept])
     np.save(folder / "splits.npy", listing.splits[kept])
     return about
-
-
-def _printable(text: str) -> str:
-    """Return a text that UTF-8 can encode: file names may contain other bytes."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _check_share(about: dict[str, Any], max_unreadable: float) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, kind_of, load_or_decode
 from fedgrain.data.images import LabelledImages
+from fedgrain.data.links import Links
 from fedgrain.data.manifest import SPLITS, Labels, Rows, read_manifest
 from fedgrain.errors import DataError
 from fedgrain.taxonomy.formats import read_csv
@@ -122,34 +123,6 @@ def _read_tree(folder: Path, path: str | Path | None) -> Taxonomy:
     return read_csv(chosen)
 
 
-class _Links:
-    """Finds links that lead out of a folder, also through a parent folder; None allows all.
-
-    A path that names another place itself, absolute or with dots, is not such a link.
-    """
-
-    def __init__(self, root: Path | None) -> None:
-        self._named = None if root is None else os.path.abspath(root)  # noqa: PTH100 - no links
-        self._real = None if root is None else os.path.realpath(root)
-        self._folders: dict[str, tuple[bool, bool]] = {}  # each folder is resolved once
-
-    def lead_out(self, path: Path, is_link: bool) -> bool:
-        if self._named is None or self._real is None:
-            return False
-        folder = os.path.dirname(path)  # noqa: PTH120 - half the time of Path.parent
-        if folder not in self._folders:
-            named, real = os.path.abspath(folder), os.path.realpath(folder)  # noqa: PTH100
-            self._folders[folder] = (_is_in(named, self._named), _is_in(real, self._real))
-        named_inside, inside = self._folders[folder]
-        if is_link:
-            inside = _is_in(os.path.realpath(path), self._real)
-        return named_inside and not inside
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
-
-
 def _identity(rows: Rows, root: Path | None) -> str:
     """Return a digest of path, size and time of every image; a missing one is an error.
 
@@ -157,7 +130,7 @@ def _identity(rows: Rows, root: Path | None) -> str:
     """
     digest = hashlib.sha256()
     missing: list[int] = []
-    links = _Links(root)
+    links = Links(root)
     for number, path in enumerate(rows.paths):
         try:
             state = os.lstat(path)

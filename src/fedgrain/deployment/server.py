@@ -26,7 +26,8 @@ from fedgrain.files import append_line, read_text
 from fedgrain.messages.limits import FEWEST
 from fedgrain.messages.traffic import Traffic
 from fedgrain.parsing import parse_json
-from fedgrain.runs.run import Callback, ReadyRun, disk_space, one_thread, train_and_test
+from fedgrain.arithmetic import one_thread
+from fedgrain.runs.run import Callback, ReadyRun, disk_space, train_and_test
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.text import one_line
 

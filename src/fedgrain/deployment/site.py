@@ -35,7 +35,7 @@ from fedgrain.heads import branch_dataset
 from fedgrain.messages.wire import Counts, correction_of, key_of, record_of, rounded, unpack
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, prepare, prepare_from
-from fedgrain.runs.run import one_thread
+from fedgrain.arithmetic import one_thread
 
 _WITHHELD = "it failed"  # all that is reported of a failure with differential privacy
 NOTHING = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))

@@ -42,7 +42,9 @@ def build_net(
         make = load_callable(NETS[name].home, "net", NetError)
         with torch.device("meta"):  # no weights drawn: PyTorch would take the global state
             net: nn.Module = make(num_outputs, shape)
-        net.to_empty(device="cpu")
+        # to_empty would do the same, but imports sympy, which takes half a second
+        state = {name: torch.empty(v.shape, dtype=v.dtype) for name, v in net.state_dict().items()}
+        net.load_state_dict(state, assign=True)
         _initialise(net, generator)
         return net
     if ":" not in name:

@@ -23,7 +23,7 @@ from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import prepare, server_validation
 from fedgrain.runs.evaluate import predicted_nodes, truths
-from fedgrain.runs.run import one_thread
+from fedgrain.arithmetic import one_thread
 from fedgrain.scoring.breakdown import NodeScores, per_node
 from fedgrain.scoring.metrics import comparable
 from fedgrain.taxonomy import Taxonomy

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
 from fedgrain.catalogue import algorithm as algorithm_entry
-from fedgrain.cores import available_cores
+from fedgrain.cores import workers_wanted
 from fedgrain.engines import ClientTrainer, SequentialEngine
 from fedgrain.engines.processes import ProcessEngine
 from fedgrain.errors import ConfigError
@@ -20,14 +19,7 @@ from fedgrain.preparation.prepare import Prepared
 
 def number_of_workers(wanted: int | str, prepared: Prepared) -> int:
     """Return the number of training processes, at most the clients in a round."""
-    if wanted == "auto":
-        wanted = os.environ.get("FEDGRAIN_WORKERS") or available_cores()
-    try:
-        count = int(wanted)
-    except ValueError:
-        raise ConfigError(f"workers is {wanted!r}, but must be a number or auto") from None
-    if count < 1:
-        raise ConfigError(f"workers is {count}, but at least 1 is needed")
+    count = workers_wanted(wanted)
     pairs = joining(len(prepared.federation.clients), prepared.settings.join_ratio)
     if algorithm_entry(prepared.algorithm).by_branch:  # all branches train at the same time
         pairs *= len(prepared.federation.taxonomy.internal)

@@ -9,7 +9,7 @@ from fedgrain.models.model_folder import load
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.preparation.prepare import load_images
 from fedgrain.runs.evaluate import truths
-from fedgrain.runs.run import one_thread
+from fedgrain.arithmetic import one_thread
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.operating_curve import OperatingCurve, operating_curve
 

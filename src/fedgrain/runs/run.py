@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from fedgrain.arithmetic import one_thread
 from fedgrain.catalogue import algorithm as algorithm_entry
 from fedgrain.engines import ClientTrainer
 from fedgrain.engines.shared_images import shared
@@ -128,17 +129,6 @@ def resume(
 def _stored(place: RunFolder, config: Config) -> Result:
     """Return the result of a finished run; the code its config names is trusted."""
     return Result(place.read_result(), load(place.path, trust_code=config.code()), place.path)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch compute in one thread: the sums come out the same on every machine size."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -1,0 +1,144 @@
+"""Predict many image files, on all cores; one that cannot be read costs only its own row."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from fedgrain.arithmetic import one_thread
+from fedgrain.cores import workers_wanted, process_map
+from fedgrain.data.decode import decode_image, why_unreadable
+from fedgrain.data.image_paths import ImagePath
+from fedgrain.errors import RunError
+from fedgrain.plugins import Trust
+from fedgrain.runs.trained_model import Prediction, TrainedModel, load
+
+_BLOCK = 64  # files per task
+_WORTH_PROCESSES = 6.0  # seconds of work left: below, starting processes takes longer
+_QUALITY = 80  # of a thumbnail
+
+
+@dataclass(frozen=True)
+class PredictedFile:
+    """A file with its prediction, or with the reason why it has none."""
+
+    image: str
+    prediction: Prediction | None
+    problem: str = ""
+    thumbnail: bytes = b""  # JPEG
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to do with every file: the rule, and the side of a thumbnail (0: none)."""
+
+    rule: str = "leaf"
+    threshold: float | None = None
+    thumbnail: int = 0
+
+
+def predict_files(
+    folder: str | Path,
+    images: Sequence[ImagePath],
+    asked: Asked,
+    *,
+    workers: int | str = "auto",
+    trust_code: Trust = False,
+) -> Iterator[PredictedFile]:
+    """Yield a row per file, in order, as soon as it is there.
+
+    The first files are predicted in this process, which shows how long the rest will take; once
+    that is long, processes take over. The rows do not depend on it.
+    """
+    processes = workers_wanted(workers)
+    trust = trust_code if isinstance(trust_code, bool) else tuple(trust_code)
+    model = load(folder, trust_code=trust)
+    blocks = [images[start : start + _BLOCK] for start in range(0, len(images), _BLOCK)]
+    begun = time.perf_counter()
+    for done, block in enumerate(blocks):
+        with one_thread():
+            rows = predict_block(model, block, asked)
+        yield from rows
+        left = (len(blocks) - done - 1) * (time.perf_counter() - begun) / (done + 1)
+        if left > _WORTH_PROCESSES and processes > 1:
+            yield from _in_processes(folder, trust, blocks[done + 1 :], asked, processes)
+            return
+
+
+def _in_processes(
+    folder: str | Path,
+    trust: Trust,
+    blocks: Sequence[Sequence[ImagePath]],
+    asked: Asked,
+    processes: int,
+) -> Iterator[PredictedFile]:
+    tasks = [(str(folder), trust, block, asked) for block in blocks]
+    try:
+        with process_map(min(processes, len(tasks))) as mapper:
+            yield from chain.from_iterable(mapper(_predict_task, tasks))
+    except BrokenProcessPool:
+        raise RunError(
+            "a predicting process ended unexpectedly, perhaps for lack of memory; "
+            "FEDGRAIN_WORKERS=1 predicts without other processes"
+        ) from None
+
+
+def predict_block(
+    model: TrainedModel, images: Sequence[ImagePath], asked: Asked
+) -> list[PredictedFile]:
+    """Return a row per file; those that can be read go through the net together."""
+    height, width, channels = model.image_shape
+    if height != width or channels != 3:
+        raise RunError(
+            f"the model takes images of {height} x {width} pixels in {channels} channels, not "
+            "square colour pictures; give arrays of that shape to predict in Python"
+        )
+    rows: list[PredictedFile] = []
+    pixels = []
+    for image in images:
+        row = PredictedFile(image.path, None, image.problem)
+        if not image.problem:
+            try:
+                decoded = decode_image(image.path, height)
+                row = PredictedFile(image.path, None, thumbnail=_thumbnail(image.path, asked))
+                pixels.append(decoded)
+            except Exception as error:  # decoders raise anything on damaged files
+                row = PredictedFile(image.path, None, why_unreadable(image.path, error))
+        rows.append(row)
+    readable = np.stack(pixels) if pixels else np.empty((0, *model.image_shape), np.uint8)
+    found = iter(model.predict(readable, asked.rule, asked.threshold))
+    return [
+        row if row.problem else PredictedFile(row.image, next(found), thumbnail=row.thumbnail)
+        for row in rows
+    ]
+
+
+def _thumbnail(path: str, asked: Asked) -> bytes:
+    if not asked.thumbnail:
+        return b""
+    into = io.BytesIO()
+    picture = Image.fromarray(decode_image(path, asked.thumbnail))
+    picture.save(into, format="JPEG", quality=_QUALITY)
+    return into.getvalue()
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: str, trust_code: Any) -> TrainedModel:
+    """Load the model once per process."""
+    return load(folder, trust_code=trust_code)
+
+
+def _predict_task(task: tuple[str, Trust, Sequence[ImagePath], Asked]) -> list[PredictedFile]:
+    folder, trust_code, images, asked = task
+    with one_thread():
+        return predict_block(_loaded(folder, trust_code), images, asked)
