@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from fedgrain.arithmetic import one_thread
 from fedgrain.checked_json import read_checked_json
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import TaxonomyError
@@ -26,7 +27,6 @@ from fedgrain.files import write_text
 from fedgrain.models.model_folder import load
 from fedgrain.preparation.config import read_config
 from fedgrain.preparation.prepare import load_images
-from fedgrain.arithmetic import one_thread
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.metrics import Nodes, hierarchical_scores
 from fedgrain.scoring.rules import predict

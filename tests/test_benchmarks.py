@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from fedgrain.arithmetic import one_thread
 from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
 from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
-from fedgrain.arithmetic import one_thread
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"

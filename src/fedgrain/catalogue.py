@@ -23,6 +23,9 @@ KNOWLEDGE = (*KNOWLEDGE_GENERATORS, "inferred")
 PARTITIONS = ("iid", "dirichlet", "manifest")
 SERVER_OPTIMIZERS = ("none", "sgd", "adam", "adagrad")
 TABLE_FORMATS = ("text", "markdown", "latex", "csv", "json")
+# the formats of predictions, each with the ending of its files
+PREDICTION_FORMATS = {"text": ".txt", "csv": ".csv", "jsonl": ".jsonl", "json": ".json",
+                      "html": ".html"}  # fmt: skip
 TRACKERS = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}  # name: package
 OWN_TREE_MAX_CHILDREN = 10  # of a user's tree, if it is coarsened
 

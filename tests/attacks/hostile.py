@@ -53,8 +53,8 @@ def _bound(world: World, attempt: Callable[[World, Path], None]) -> Callable[[Pa
 
 
 def refused(told: Told, what: str = "it") -> None:
-    """Check that something was refused in one sentence."""
-    if told.judged().code != 2:
+    """Check that something was refused: in one sentence, or as an image that is not read."""
+    if told.judged().code not in (2, 3):
         raise WrongError(f"{what} is not refused")
 
 

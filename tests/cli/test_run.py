@@ -11,12 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from fedgrain.cli import main
 from fedgrain.preparation.config import read_config
 from fedgrain.runs.run_folder import RunFolder
-from own_parts import few_glyphs
 from study_parts import heeding_ctrl_c
 
 TESTS = Path(__file__).parents[1]
@@ -166,64 +164,6 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_resume(tmp_path, capsys) -> None:
     assert main(["run", *flags[:-1], str(again)]) == 0
     for name in ("best.safetensors", "model.json"):
         assert (folder / name).read_bytes() == (again / name).read_bytes()
-
-
-def test_predict_prints_paths(run_folder, tmp_path, capsys) -> None:
-    data = few_glyphs()
-    paths = [str(tmp_path / f"{number}.png") for number in range(3)]
-    for number, path in enumerate(paths):
-        Image.fromarray(data.images[number]).save(path)
-    assert main(["predict", "--trust-code", str(run_folder), *paths]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(": ")[0] for line in lines] == paths
-    assert all(" > " in line for line in lines)
-
-    assert main(["predict", "--trust-code", str(run_folder), *paths, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["predictions"]
-    leaves = [data.taxonomy.ids[leaf] for leaf in data.taxonomy.leaves]
-    assert all(entry["path"][-1]["id"] in leaves for entry in told)
-
-    assert (
-        main(["predict", "--trust-code", str(run_folder), *paths, "--json", "--confidence", "0.6"])
-        == 0
-    )
-    sure = json.loads(capsys.readouterr().out)["predictions"]
-    for stopped, whole in zip(sure, told, strict=True):
-        assert stopped["path"][-1]["probability"] >= 0.6
-        assert len(stopped["path"]) <= len(whole["path"])
-    assert main(["predict", "--trust-code", str(run_folder), paths[0], "--confidence", "1.0"]) == 0
-    assert main(["predict", "--trust-code", str(run_folder), paths[0], "--confidence", "1.5"]) == 2
-    capsys.readouterr()
-    assert (
-        main(["predict", "--trust-code", str(run_folder), *paths, "--json", "--expected-hf"]) == 0
-    )
-    weighed = json.loads(capsys.readouterr().out)["predictions"]
-    assert all(len(entry["path"]) > 1 for entry in weighed)  # the root is worth nothing
-    with pytest.raises(SystemExit, match="2"):  # one rule at a time
-        main(
-            [
-                "predict",
-                "--trust-code",
-                str(run_folder),
-                paths[0],
-                "--expected-hf",
-                "--confidence",
-                "0.5",
-            ]
-        )
-
-
-def test_predict_with_a_broken_image(run_folder, tmp_path, capsys) -> None:
-    (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nnothing")
-    Image.fromarray(few_glyphs().images[0]).save(tmp_path / "good.png")
-    paths = [str(tmp_path / "good.png"), str(tmp_path / "broken.png")]
-    assert main(["predict", "--trust-code", str(run_folder), *paths]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"fedgrain: error: {paths[1]}: not a readable image")
-    assert err.count("\n") == 1
-    assert main(["predict", "--trust-code", str(tmp_path), paths[0]]) == 2
-    assert "no finished run here" in capsys.readouterr().err
 
 
 def test_evaluate_repeats_the_scores_of_the_run(run_folder, capsys) -> None:

@@ -3,12 +3,17 @@
 Screenshots are kept in build/screenshots.
 """
 
+import io
 import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from fedgrain.models.predict_files import PredictedFile
+from fedgrain.models.trained_model import Prediction
 from fedgrain.report.html import write_report
+from fedgrain.report.predictions_page import page_of_predictions
 from reported_runs import BREAKS_OUT, SCRIPT
 
 CHROMIUM = shutil.which("chromium")
@@ -238,3 +243,39 @@ def test_300_runs_open_in_seconds(visit):
     assert 0 < took < 10_000
     assert page.locator("#settings-1 tbody tr").count() == 300
     keep(page, "large-1280")
+
+
+def test_the_page_of_predictions_is_accessible(browser, tmp_path):
+    from axe_playwright_python.sync_playwright import Axe
+
+    made = tmp_path / "predictions.html"
+    made.write_text("".join(page_of_predictions(hand_made_rows(), "runs/one")))
+    page = browser.new_page()
+    problems = []
+    page.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(made.as_uri())
+        assert page.evaluate("[...document.images].every(i => i.naturalWidth === 128)")
+        found = Axe().run(page).response
+        assert len(found["passes"]) > 10
+        assert [(v["impact"], v["id"], v["nodes"][0]["html"]) for v in found["violations"]] == []
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width
+        keep(page, f"predictions-{width}")
+    page.get_by_role("link", name="kite").click()
+    assert page.locator("h3:target").inner_text().startswith("kite")
+    assert problems == []
+    page.close()
+
+
+def hand_made_rows():
+    """Pictures of a few colours in three classes, and a file that could not be read."""
+    rows = []
+    for number in range(9):
+        into = io.BytesIO()
+        Image.new("RGB", (128, 128), (25 * number, 90, 200)).save(into, format="JPEG")
+        names = ("animal", "bird", ("kite", "owl", SCRIPT)[number % 3])
+        found = Prediction(names, names, (1.0, 0.9, number / 10))
+        rows.append(PredictedFile(f"photos/a/long/way/{number}.jpg", found, "", into.getvalue()))
+    return [*rows, PredictedFile("photos/broken.jpg", None, "not an image of the formats PNG")]

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _warn
-            args.run(args)
+            return args.run(args) or 0  # a command may end with a code of its own
     except FedgrainError as error:
         return _fail(str(error))
     except BrokenPipeError:
@@ -76,7 +76,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("fedgrain: stopped", file=sys.stderr)
         return 130
-    return 0
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:

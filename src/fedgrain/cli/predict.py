@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedgrain.catalogue import RULES, dataset
+from fedgrain.catalogue import PREDICTION_FORMATS, RULES, dataset
 from fedgrain.cli.arguments import add_json, add_trust, print_json
-from fedgrain.text import one_line
+from fedgrain.errors import DataError
+from fedgrain.files import written_whole
 
-_LONGEST_PATH = 1000  # characters of a path that is printed
+if TYPE_CHECKING:
+    from fedgrain.models.predict_files import PredictedFile
+
+SOME_FAILED = 3  # exit code: some images could not be read, the others were predicted
+_THUMBNAIL = 128  # pixels of a side
+_FEW = 10  # images that need no progress bar
 
 
 def add_to(commands: Any) -> None:
     """Add both commands."""
+    _add_predict(commands)
+    _add_evaluate(commands)
+
+
+def _add_predict(commands: Any) -> None:
     parser = commands.add_parser(
         "predict",
         help="classify images, as far down the taxonomy as the model is sure",
-        description="Print each image's path through the taxonomy with a probability per level.",
+        description="Print each image's path through the taxonomy with a probability per level. "
+        "An image that cannot be read is listed with the reason, and the exit code is "
+        f"{SOME_FAILED}.",
     )
     parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a finished run")
-    parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE")
+    parser.add_argument(
+        "images",
+        nargs="+",
+        metavar="IMAGE",
+        help="an image, a folder, a pattern in quotes ('photos/**/*.jpg'), a manifest (.csv with a "
+        "column path), a list (.txt, a path per line), or - for a list on standard input",
+    )
     how_far = parser.add_mutually_exclusive_group()
     how_far.add_argument(
         "--confidence",
@@ -34,10 +55,30 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="stop where the expected HF is highest: balances being right and being specific",
     )
+    endings = ", ".join(PREDICTION_FORMATS.values())
+    parser.add_argument(
+        "--out",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=f"write to a file instead; its ending is the format: {endings} (a page of "
+        "thumbnails); may be given several times",
+    )
+    parser.add_argument(
+        "--format", choices=tuple(PREDICTION_FORMATS), help="what to print (default: text)"
+    )
+    parser.add_argument(
+        "--json", action="store_const", const="json", dest="format", help="short for --format json"
+    )
+    parser.add_argument(
+        "--allow-links", action="store_true", help="follow links that lead out of a folder"
+    )
     add_trust(parser)
-    add_json(parser)
     parser.set_defaults(run=_run_predict)
 
+
+def _add_evaluate(commands: Any) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="score a trained model on a data set",
@@ -61,48 +102,86 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(run=_run_evaluate)
 
 
-def _run_predict(args: argparse.Namespace) -> None:
-    """Print a path per image."""
-    from fedgrain.models.model_folder import load
+def _run_predict(args: argparse.Namespace) -> int:
+    """Print or write a row per image; return the exit code."""
+    formats = {path: _format_of(path) for path in args.out}
+    if args.format or not args.out:
+        formats[None] = args.format or "text"
+    from fedgrain.data.image_paths import find_images
+    from fedgrain.models.predict_files import Asked, predict_files
 
-    model = load(args.folder, trust_code=args.trust_code)
-    rule: dict[str, Any] = {"rule": "expected-hf" if args.expected_hf else "leaf"}
-    if args.confidence is not None:
-        rule = {"rule": "threshold", "threshold": args.confidence}
-    predictions = model.predict(model.read_images(args.images), **rule)
-    if args.json:
-        answer = [
-            {
-                "image": str(path),
-                "path": [
-                    {"id": node, "name": name, "probability": probability}
-                    for node, name, probability in zip(
-                        found.ids, found.names, found.probabilities, strict=True
-                    )
-                ],
-            }
-            for path, found in zip(args.images, predictions, strict=True)
-        ]
-        print_json({"predictions": answer})
-        return
-    for path, found in zip(args.images, predictions, strict=True):
-        names = [one_line(name) for name in found.names]
-        levels = zip(names[1:], found.probabilities[1:], strict=True)
-        steps = " > ".join(f"{name} {probability:.2f}" for name, probability in levels)
-        print(f"{one_line(path, _LONGEST_PATH)}: {steps or names[0]}")
+    rule = "threshold" if args.confidence is not None else "leaf"
+    asked = Asked(
+        "expected-hf" if args.expected_hf else rule,
+        args.confidence,
+        _THUMBNAIL if "html" in formats.values() else 0,
+    )
+    images = find_images(args.images, allow_links=args.allow_links)
+    found = predict_files(args.folder, images, asked, trust_code=args.trust_code)
+    rows = _Counted(found, len(images))
+    everything: Iterable[PredictedFile] = rows if len(formats) == 1 else list(rows)
+    for path, form in formats.items():
+        pieces = _pieces(everything, form, args.folder)
+        if path is None:
+            sys.stdout.writelines(pieces)
+            continue
+        with written_whole(path) as aside, aside.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(pieces)
+        print(f"wrote {path}", file=sys.stderr)
+    if rows.failed:
+        print(f"{rows.failed} of {len(images)} images could not be read", file=sys.stderr)
+    return SOME_FAILED if rows.failed else 0
+
+
+def _format_of(path: Path) -> str:
+    """Return the format that the ending of a file stands for."""
+    for name, ending in PREDICTION_FORMATS.items():
+        if path.name.lower().endswith(ending) and not path.is_dir():
+            return name
+    raise DataError(
+        f"{path}: cannot be written; give a file that ends in "
+        f"{', '.join(PREDICTION_FORMATS.values())}"
+    )
+
+
+def _pieces(rows: Iterable[PredictedFile], form: str, run: Path) -> Iterator[str]:
+    if form == "html":
+        from fedgrain.report.predictions_page import page_of_predictions
+
+        return page_of_predictions(rows, run)
+    from fedgrain.models.prediction_formats import FORMATS
+
+    return FORMATS[form](rows)
+
+
+class _Counted:
+    """Rows that pass by, with a progress bar on standard error; counts those that failed."""
+
+    def __init__(self, rows: Iterator[PredictedFile], total: int) -> None:
+        self._rows, self._total, self.failed = rows, total, 0
+
+    def __iter__(self) -> Iterator[PredictedFile]:
+        from tqdm import tqdm
+
+        terminal = sys.stderr.isatty() and self._total > _FEW
+        for row in tqdm(
+            self._rows, "predicting", self._total, unit=" images", disable=not terminal
+        ):
+            self.failed += row.prediction is None
+            yield row
 
 
 def _run_evaluate(args: argparse.Namespace) -> None:
     """Print the scores."""
     from dataclasses import replace
 
+    from fedgrain.arithmetic import one_thread
     from fedgrain.errors import RunError
     from fedgrain.models.model_folder import load
     from fedgrain.plugins import check_trust
     from fedgrain.preparation.config import PLACES
     from fedgrain.preparation.prepare import load_images
     from fedgrain.runs.evaluate import evaluate
-    from fedgrain.arithmetic import one_thread
     from fedgrain.runs.run_folder import RunFolder
 
     model = load(args.folder, trust_code=args.trust_code)

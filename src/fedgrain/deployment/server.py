@@ -15,6 +15,7 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
+from fedgrain.arithmetic import one_thread
 from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.ledger import ServerLedger
@@ -26,7 +27,6 @@ from fedgrain.files import append_line, read_text
 from fedgrain.messages.limits import FEWEST
 from fedgrain.messages.traffic import Traffic
 from fedgrain.parsing import parse_json
-from fedgrain.arithmetic import one_thread
 from fedgrain.runs.run import Callback, ReadyRun, disk_space, train_and_test
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.text import one_line

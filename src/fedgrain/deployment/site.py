@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
+from fedgrain.arithmetic import one_thread
 from fedgrain.data.folder import load_folder
 from fedgrain.deployment.app import App
 from fedgrain.deployment.ledger import SiteLedger
@@ -35,7 +36,6 @@ from fedgrain.heads import branch_dataset
 from fedgrain.messages.wire import Counts, correction_of, key_of, record_of, rounded, unpack
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, prepare, prepare_from
-from fedgrain.arithmetic import one_thread
 
 _WITHHELD = "it failed"  # all that is reported of a failure with differential privacy
 NOTHING = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -21,6 +19,7 @@ from fedgrain.files import write_text
 from fedgrain.plugins import Trust
 from fedgrain.report.interactive_plots import tree_trace
 from fedgrain.report.page import Page
+from fedgrain.report.templating import environment, template_text
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.version import __version__
 
@@ -61,7 +60,7 @@ def page_of(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
 
 def render(page: Page) -> str:
     """Return the page as HTML."""
-    css = Markup(_template("report.css"))  # our own file, not a user's text
+    css = Markup(template_text("report.css"))  # our own file, not a user's text
     return _rendered("report.html.j2", "report.js", page=page, version=__version__, css=css)
 
 
@@ -79,35 +78,19 @@ def write_tree_page(taxonomy: Taxonomy, path: str | Path) -> Path:
 
 def _rendered(template: str, script: str, **content: Any) -> str:
     """Fill in a template; the page may run only plotly's script and its own."""
-    environment = Environment(
-        loader=PackageLoader("fedgrain.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
+    scripts = {"plotly": get_plotlyjs(), "script": template_text(script)}
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            hashes=Markup(" ".join(map(script_hash, scripts.values()))),
+            **{name: Markup(text) for name, text in scripts.items()},  # ours, not a user's text
+            **content,
+        )
     )
-    environment.filters["breakable"] = breakable
-    scripts = {"plotly": get_plotlyjs(), "script": _template(script)}
-    return environment.get_template(template).render(
-        hashes=Markup(" ".join(map(script_hash, scripts.values()))),
-        **{name: Markup(text) for name, text in scripts.items()},  # ours, not a user's text
-        **content,
-    )
-
-
-def breakable(text: str) -> Markup:
-    """Return an escaped text that may break after a slash.
-
-    >>> breakable("<b>/paper")
-    Markup('&lt;b&gt;/<wbr>paper')
-    """
-    return Markup("/<wbr>").join(text.split("/"))
 
 
 def script_hash(text: str) -> str:
     """Return the hash by which a Content-Security-Policy allows an inline script."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"'sha256-{digest}'"
-
-
-def _template(name: str) -> str:
-    return (files("fedgrain.report") / "templates" / name).read_text("utf-8")

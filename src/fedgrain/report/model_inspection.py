@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fedgrain.arithmetic import one_thread
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
 from fedgrain.knowledge import project_known
@@ -23,7 +24,6 @@ from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import prepare, server_validation
 from fedgrain.runs.evaluate import predicted_nodes, truths
-from fedgrain.arithmetic import one_thread
 from fedgrain.scoring.breakdown import NodeScores, per_node
 from fedgrain.scoring.metrics import comparable
 from fedgrain.taxonomy import Taxonomy

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedgrain.arithmetic import one_thread
 from fedgrain.errors import RunError
 from fedgrain.models.model_folder import load
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.preparation.prepare import load_images
 from fedgrain.runs.evaluate import truths
-from fedgrain.arithmetic import one_thread
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.operating_curve import OperatingCurve, operating_curve
 

@@ -6,11 +6,10 @@ import io
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -20,11 +19,13 @@ from fedgrain.cores import workers_wanted, process_map
 from fedgrain.data.decode import decode_image, why_unreadable
 from fedgrain.data.image_paths import ImagePath
 from fedgrain.errors import RunError
+from fedgrain.models.model_folder import load
+from fedgrain.models.trained_model import Prediction, TrainedModel
 from fedgrain.plugins import Trust
-from fedgrain.runs.trained_model import Prediction, TrainedModel, load
 
 _BLOCK = 64  # files per task
 _WORTH_PROCESSES = 6.0  # seconds of work left: below, starting processes takes longer
+_MOST_THUMBNAILS = 1024  # a page with all of them stays below 10 MB
 _QUALITY = 80  # of a thumbnail
 
 
@@ -47,6 +48,9 @@ class Asked:
     thumbnail: int = 0
 
 
+_Block = tuple[Sequence[ImagePath], Asked]
+
+
 def predict_files(
     folder: str | Path,
     images: Sequence[ImagePath],
@@ -63,26 +67,28 @@ def predict_files(
     processes = workers_wanted(workers)
     trust = trust_code if isinstance(trust_code, bool) else tuple(trust_code)
     model = load(folder, trust_code=trust)
-    blocks = [images[start : start + _BLOCK] for start in range(0, len(images), _BLOCK)]
+    blocks = list(_blocks(images, asked))
     begun = time.perf_counter()
-    for done, block in enumerate(blocks):
+    for done, (files, wanted) in enumerate(blocks, 1):
         with one_thread():
-            rows = predict_block(model, block, asked)
+            rows = predict_block(model, files, wanted)
         yield from rows
-        left = (len(blocks) - done - 1) * (time.perf_counter() - begun) / (done + 1)
+        left = (len(blocks) - done) * (time.perf_counter() - begun) / done
         if left > _WORTH_PROCESSES and processes > 1:
-            yield from _in_processes(folder, trust, blocks[done + 1 :], asked, processes)
+            yield from _in_processes(folder, trust, blocks[done:], processes)
             return
 
 
+def _blocks(images: Sequence[ImagePath], asked: Asked) -> Iterator[_Block]:
+    for start in range(0, len(images), _BLOCK):
+        full = start >= _MOST_THUMBNAILS
+        yield images[start : start + _BLOCK], replace(asked, thumbnail=0) if full else asked
+
+
 def _in_processes(
-    folder: str | Path,
-    trust: Trust,
-    blocks: Sequence[Sequence[ImagePath]],
-    asked: Asked,
-    processes: int,
+    folder: str | Path, trust: bool | tuple[str, ...], blocks: Sequence[_Block], processes: int
 ) -> Iterator[PredictedFile]:
-    tasks = [(str(folder), trust, block, asked) for block in blocks]
+    tasks = [(str(folder), trust, block) for block in blocks]
     try:
         with process_map(min(processes, len(tasks))) as mapper:
             yield from chain.from_iterable(mapper(_predict_task, tasks))
@@ -133,12 +139,12 @@ def _thumbnail(path: str, asked: Asked) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: str, trust_code: Any) -> TrainedModel:
-    """Load the model once per process."""
-    return load(folder, trust_code=trust_code)
+def _loaded(folder: str, trust: bool | tuple[str, ...]) -> TrainedModel:
+    """Load the model once per process of the pool."""
+    return load(folder, trust_code=trust)
 
 
-def _predict_task(task: tuple[str, Trust, Sequence[ImagePath], Asked]) -> list[PredictedFile]:
-    folder, trust_code, images, asked = task
+def _predict_task(task: tuple[str, bool | tuple[str, ...], _Block]) -> list[PredictedFile]:
+    folder, trust, (images, asked) = task
     with one_thread():
-        return predict_block(_loaded(folder, trust_code), images, asked)
+        return predict_block(_loaded(folder, trust), images, asked)
