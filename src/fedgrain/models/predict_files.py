@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from fedgrain.arithmetic import one_thread
-from fedgrain.cores import workers_wanted, process_map
+from fedgrain.cores import process_map, workers_wanted
 from fedgrain.data.decode import decode_image, why_unreadable
 from fedgrain.data.image_paths import ImagePath
 from fedgrain.errors import RunError

@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from fedgrain.arithmetic import one_thread
 from fedgrain.catalogue import algorithm as algorithm_entry
 from fedgrain.engines import ClientTrainer
