@@ -60,31 +60,64 @@ def _type(block: str, capsys) -> None:
 
 
 def test_inside_the_package_a_part_is_its_file_and_one_line(tmp_path):
-    house = tmp_path / "house" / "fedgrain"
-    shutil.copytree(Path(fedgrain.__file__).parent, house)
-    catalogue = house / "catalogue.py"
-    text = catalogue.read_text("utf-8")
-    lines = [block for kind, block in BLOCKS if kind == "text"]
-    assert len(lines) == 4
-    for line in lines:
-        table = f"{TABLES[line.split('(')[0]]} = _by_name(\n"
-        assert table in text
-        text = text.replace(table, f"{table}    {line}")
-        room, module = re.search(r"fedgrain\.(\w+)\.(\w+):", line).groups()
-        (house / room / f"{module}.py").write_text(_as_the_page_says(MODULES[module]), "utf-8")
-    catalogue.write_text(text, "utf-8")
+    house = _house_with_the_parts(tmp_path)
     command = "run --dataset stripes --net small-net --head soft-leaves --algorithm turns --json"
-    done = subprocess.run(
-        [sys.executable, "-m", "fedgrain.cli", *command.split(), "--clients", "4", "--alpha", "0.5",
-         "--rounds", "1", "--workers", "1", "--out", tmp_path / "run"],
-        env={**os.environ, "PYTHONPATH": str(house.parent)}, cwd=tmp_path,
-        capture_output=True, text=True,
-    )  # fmt: skip
+    done = _fedgrain(house, *command.split(), "--clients", "4", "--alpha", "0.5", "--rounds", "1",
+                     "--workers", "1", "--out", tmp_path / "run")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    config = json.loads(done.stdout)["config"]
-    assert [config[name] for name in ("dataset", "net", "head", "algorithm")] == [
+    result = json.loads(done.stdout)
+    assert [result["config"][name] for name in ("dataset", "net", "head", "algorithm")] == [
         "stripes", "small-net", "soft-leaves", "turns",
     ]  # fmt: skip
+    assert result["nothing_wrong"] == result["accuracy"] > 0  # leaves against leaves
+
+
+def test_inside_the_package_a_data_set_to_download_is_its_file_and_one_line(tmp_path):
+    """``cifar100`` under another name: its file, and a line that says it can be downloaded."""
+    house = tmp_path / "house" / "fedgrain"
+    shutil.copytree(Path(fedgrain.__file__).parent, house)
+    own = (house / "data" / "cifar100.py").read_text("utf-8").replace('"cifar100"', '"pictures"')
+    (house / "data" / "pictures.py").write_text(own, "utf-8")
+    line = 'DatasetEntry("pictures", "fedgrain.data.pictures:load_cifar100", '
+    line += 'layout="fedgrain.data.pictures:LAYOUT", downloadable=True),'
+    _insert(house / "catalogue.py", "DATASETS = _by_name(\n", line)
+    listed = _fedgrain(house, "data", "list", FEDGRAIN_CACHE=str(tmp_path), FEDGRAIN_DATA="")
+    assert "pictures       not found; fedgrain data get pictures\n" in listed.stdout, listed.stderr
+    nobody = {"FEDGRAIN_CACHE": str(tmp_path), "FEDGRAIN_MIRROR": "http://127.0.0.1:9"}
+    got = _fedgrain(house, "data", "get", "pictures", **nobody)
+    assert "http://127.0.0.1:9/cifar-100-python.tar.gz cannot be downloaded" in got.stderr
+
+
+def _house_with_the_parts(tmp_path: Path) -> Path:
+    """Return a copy of the package with the parts of the page added as it says."""
+    house = tmp_path / "house" / "fedgrain"
+    shutil.copytree(Path(fedgrain.__file__).parent, house)
+    lines = [block for kind, block in BLOCKS if kind == "text"]
+    assert len(lines) == 5
+    for line in lines:
+        room, module = re.search(r"fedgrain\.(\w+)\.(\w+):", line).groups()
+        (house / room / f"{module}.py").write_text(_as_the_page_says(MODULES[module]), "utf-8")
+        if "Metric(" in line:
+            _insert(house / "scoring" / "summary.py", "    samples: int\n", line)
+        else:
+            _insert(house / "catalogue.py", f"{TABLES[line.split('(')[0]]} = _by_name(\n", line)
+    return house
+
+
+def _insert(file: Path, after: str, line: str) -> None:
+    text = file.read_text("utf-8")
+    assert after in text
+    file.write_text(text.replace(after, f"{after}    {line.rstrip()}\n"), "utf-8")
+
+
+def _fedgrain(house: Path, *arguments: object, **variables: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "fedgrain.cli", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(house.parent), **variables},
+        cwd=house.parents[1],
+        capture_output=True,
+        text=True,
+    )
 
 
 def _as_the_page_says(module: str) -> str:

@@ -71,6 +71,7 @@ class DatasetEntry:
     max_children: int = OWN_TREE_MAX_CHILDREN
     coarsen: bool = True
     layout: str | None = None  # how its files are recognised on disk
+    downloadable: bool = False  # the layout says where from
     own_images: bool = False  # the user's: the tree and the sites are real
     resizable: bool = False  # has the setting image_size
     defaults: Mapping[str, Any] = field(default_factory=dict)  # settings other than the usual
@@ -125,9 +126,9 @@ NETS = _by_name(
 DATASETS = _by_name(
     DatasetEntry("glyphs", "fedgrain.data.glyphs:load_glyphs", max_children=4),
     DatasetEntry("cifar100", "fedgrain.data.cifar100:load_cifar100", max_children=8,
-                 layout="fedgrain.data.cifar100:LAYOUT"),
+                 layout="fedgrain.data.cifar100:LAYOUT", downloadable=True),
     DatasetEntry("tiny-imagenet", "fedgrain.data.tiny_imagenet:load_tiny_imagenet",
-                 max_children=10, layout="fedgrain.data.tiny_imagenet:LAYOUT"),
+                 max_children=10, layout="fedgrain.data.tiny_imagenet:LAYOUT", downloadable=True),
     DatasetEntry("imagenet", "fedgrain.data.imagenet:load_imagenet", max_children=32,
                  layout="fedgrain.data.imagenet:LAYOUT", resizable=True,
                  defaults={"join_ratio": 0.4, "batch": 128, "images_per_class": 500}),
@@ -135,6 +136,7 @@ DATASETS = _by_name(
                  resizable=True),
 )  # fmt: skip
 
+DOWNLOADABLE = tuple(name for name, entry in DATASETS.items() if entry.downloadable)
 WITH_CLASSES = tuple(name for name, entry in DATASETS.items() if not entry.own_images)
 
 ALGORITHMS = _by_name(

@@ -7,7 +7,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from fedgrain.data import download, load_dataset
+from fedgrain.catalogue import DOWNLOADABLE
+from fedgrain.data import cifar100, download, load_dataset
+from fedgrain.data.load import layouts
 from fedgrain.data.places import find_source
 from fedgrain.errors import DataError
 
@@ -68,8 +70,7 @@ def published(mirror, monkeypatch):
     def publish(content: bytes) -> None:
         mirror.content = content
         md5 = hashlib.md5(content).hexdigest()
-        changed = replace(download.OFFICIAL["cifar100"], md5=md5)
-        monkeypatch.setitem(download.OFFICIAL, "cifar100", changed)
+        monkeypatch.setattr(cifar100, "LAYOUT", replace(cifar100.LAYOUT, md5=md5))
 
     return publish
 
@@ -84,7 +85,7 @@ def test_downloads_checks_and_unpacks(mirror, published, cache):
     assert folder == cache / "cifar-100-python"
     assert (folder / "test").read_bytes() == bytes(range(250)) * 80
     assert left_over(cache) == ["cifar-100-python"]
-    assert find_source(download.OFFICIAL["cifar100"].layout) == folder
+    assert find_source(cifar100.LAYOUT) == folder
     assert download.get("cifar100") == folder and mirror.requests == 1  # there already
 
 
@@ -144,6 +145,11 @@ def test_offline_it_says_where_to_put_the_file(mirror, cache):
 def test_what_the_server_does_not_have(mirror, cache):
     with pytest.raises(DataError, match=r"tiny-imagenet-200\.zip cannot be downloaded \(404"):
         download.get("tiny-imagenet")
+
+
+def test_the_catalogue_and_the_layouts_agree_on_what_can_be_downloaded():
+    with_site = [name for name, layout in layouts().items() if layout.site and layout.md5]
+    assert with_site == list(DOWNLOADABLE)
 
 
 def test_only_what_is_published_can_be_got(cache):

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedgrain.catalogue import DATASETS, DOWNLOADABLE
 from fedgrain.cli.arguments import add_json, print_json
 
 if TYPE_CHECKING:
     from fedgrain.data import LabelledImages
 
-_DOWNLOADABLE = ("cifar100", "tiny-imagenet")
 _OPTIONS = ("size", "per_class", "seed", "manifest", "taxonomy", "max_unreadable", "allow_links")
 
 
@@ -26,7 +26,7 @@ def add_to(commands: Any) -> None:
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     get = actions.add_parser("get", help="download a benchmark from its official address")
-    get.add_argument("dataset", choices=_DOWNLOADABLE)
+    get.add_argument("dataset", choices=DOWNLOADABLE)
     get.set_defaults(run=_run_get)
     listing = actions.add_parser("list", help="list the data sets found and where")
     add_json(listing)
@@ -41,8 +41,7 @@ def _add_show(actions: Any) -> None:
         "--dataset",
         required=True,
         metavar="NAME",
-        help="glyphs, cifar100, tiny-imagenet, imagenet, folder, or your own function as "
-        "module:callable",
+        help=f"{', '.join(DATASETS)}, or your own function as module:callable",
     )
     show.add_argument("--root", type=Path, metavar="DIR", help="where its files are")
     show.add_argument("--size", type=int, help="side of the images (imagenet 224, folder 64)")
@@ -89,7 +88,7 @@ def _run_list(args: argparse.Namespace) -> None:
     print(f"searched: {', then '.join(searched)}")
     print(f"{'glyphs':<15}built in")
     for name, path in found.items():
-        hint = f"not found; fedgrain data get {name}" if name in _DOWNLOADABLE else "not found"
+        hint = f"not found; fedgrain data get {name}" if name in DOWNLOADABLE else "not found"
         print(f"{name:<15}{hint if path is None else path}")
 
 

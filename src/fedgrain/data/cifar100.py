@@ -31,6 +31,8 @@ LAYOUT = Layout(
     archives=("cifar-100-python",),
     recognises=lambda folder: all((folder / name).is_file() for name in _MEMBERS),
     official="cifar-100-python.tar.gz",
+    site="https://www.cs.toronto.edu/~kriz",
+    md5="eb9058c3a382ffc7106e4002c42a8d85",
 )
 
 

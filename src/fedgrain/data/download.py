@@ -5,43 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pooch
 
-from fedgrain.data import cifar100, tiny_imagenet
+from fedgrain.catalogue import DOWNLOADABLE
 from fedgrain.data.archives import unpack
 from fedgrain.data.cache import only_one
+from fedgrain.data.load import layouts
 from fedgrain.data.places import Layout, cache_directory
 from fedgrain.errors import DataError
 
 ATTEMPTS = 3
-
-
-@dataclass(frozen=True)
-class Official:
-    """Where a data set is published and how its archive is recognised."""
-
-    layout: Layout
-    site: str
-    md5: str
-
-    @property
-    def url(self) -> str:
-        """The address; ``FEDGRAIN_MIRROR`` replaces the site, the checksum stays."""
-        site = os.environ.get("FEDGRAIN_MIRROR") or self.site
-        return f"{site.rstrip('/')}/{self.layout.official}"
-
-
-OFFICIAL = {
-    "cifar100": Official(
-        cifar100.LAYOUT, "https://www.cs.toronto.edu/~kriz", "eb9058c3a382ffc7106e4002c42a8d85"
-    ),
-    "tiny-imagenet": Official(
-        tiny_imagenet.LAYOUT, "http://cs231n.stanford.edu", "90528d7ca1a48142e341f4ef8d21d0de"
-    ),
-}
 
 
 def get(dataset: str, *, progress: bool | None = None) -> Path:
@@ -49,44 +24,48 @@ def get(dataset: str, *, progress: bool | None = None) -> Path:
 
     ``progress`` None shows a bar only where standard error is a terminal.
     """
-    if dataset not in OFFICIAL:
+    if dataset not in DOWNLOADABLE:
         raise DataError(
-            f"{dataset!r} cannot be downloaded; fedgrain gets {' and '.join(OFFICIAL)} only"
+            f"{dataset!r} cannot be downloaded; fedgrain gets {' and '.join(DOWNLOADABLE)} only"
         )
-    official = OFFICIAL[dataset]
-    folder = cache_directory() / official.layout.folders[0]
+    layout = layouts()[dataset]
+    folder = cache_directory() / layout.folders[0]
     shown = sys.stderr.isatty() if progress is None else progress
     with only_one(folder):
-        if not (folder.is_dir() and official.layout.recognises(folder)):
-            archive = _fetch(official, folder.parent, shown)
-            _unpack_into(archive, folder, official.layout)
+        if not (folder.is_dir() and layout.recognises(folder)):
+            archive = _fetch(layout, folder.parent, shown)
+            _unpack_into(archive, folder, layout)
             archive.unlink()
     return folder
 
 
-def _fetch(official: Official, cache: Path, progress: bool) -> Path:
+def _fetch(layout: Layout, cache: Path, progress: bool) -> Path:
     """Download with a checksum; pooch keeps a file only if it is complete and correct."""
-    name = official.layout.official
+    name, url = layout.official, _address(layout)
     pooch.get_logger().setLevel("WARNING")  # it announces every attempt
     for attempt in range(1, ATTEMPTS + 1):
         try:
             downloader = pooch.HTTPDownloader(progressbar=progress, timeout=60)
-            found = pooch.retrieve(
-                official.url, f"md5:{official.md5}", name, cache, downloader=downloader
-            )
+            found = pooch.retrieve(url, f"md5:{layout.md5}", name, cache, downloader=downloader)
             return Path(found)
         except OSError as error:  # any network problem
             failure = DataError(
-                f"{official.url} cannot be downloaded ({_reason(error)}); get {name} elsewhere "
+                f"{url} cannot be downloaded ({_reason(error)}); get {name} elsewhere "
                 f"and put it into {cache} or the directory in FEDGRAIN_DATA"
             )
         except ValueError:  # pooch raises it for a wrong checksum
             failure = DataError(
-                f"{official.url}: what arrived does not have the official md5 {official.md5} "
+                f"{url}: what arrived does not have the official md5 {layout.md5} "
                 f"({attempt} attempts); nothing was kept: try again later, or get {name} "
                 f"elsewhere and put it into {cache}"
             )
     raise failure
+
+
+def _address(layout: Layout) -> str:
+    """Return where the archive is; ``FEDGRAIN_MIRROR`` replaces the site, the checksum stays."""
+    site = os.environ.get("FEDGRAIN_MIRROR") or layout.site or ""
+    return f"{site.rstrip('/')}/{layout.official}"
 
 
 def _reason(error: OSError) -> str:

@@ -32,7 +32,6 @@ LAYOUT = Layout(
     archives=("imagenet", "ILSVRC2012"),
     recognises=_recognises,
     official="ImageNet's folders train/<wnid> and val/<wnid> (image-net.org; it needs an account)",
-    downloadable=False,
 )
 
 

@@ -23,7 +23,8 @@ class Layout:
     archives: tuple[str, ...]  # how the archive's name starts
     recognises: Callable[[Path], bool]  # whether a folder is the unpacked data
     official: str  # the file to put there by hand
-    downloadable: bool = True
+    site: str | None = None  # where that file can be downloaded, with its md5
+    md5: str | None = None
 
 
 def cache_directory() -> Path:
@@ -62,7 +63,7 @@ def require_source(layout: Layout, root: str | Path | None = None) -> Path:
     if found is not None:
         return found
     searched = " or ".join(str(place) for place in data_directories(root))
-    get = f"run: fedgrain data get {layout.dataset}, or " if layout.downloadable else ""
+    get = f"run: fedgrain data get {layout.dataset}, or " if layout.site else ""
     raise DataError(
         f"{layout.dataset} was not found in {searched}; {get}put {layout.official} there, or "
         "point FEDGRAIN_DATA at the directory that holds it"

@@ -23,6 +23,8 @@ LAYOUT = Layout(
     archives=("tiny-imagenet-200",),
     recognises=lambda folder: (folder / _ANNOTATIONS).is_file() and (folder / "train").is_dir(),
     official="tiny-imagenet-200.zip",
+    site="http://cs231n.stanford.edu",
+    md5="90528d7ca1a48142e341f4ef8d21d0de",
 )
 
 

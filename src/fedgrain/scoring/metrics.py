@@ -67,6 +67,21 @@ def hierarchical_scores(truth: ArrayLike, prediction: ArrayLike, full_taxonomy: 
     return Scores(*recall_precision_f(common, depth[truths], depth[predictions]))
 
 
+def leaf_hits(
+    truth: ArrayLike, prediction: ArrayLike, full_taxonomy: Taxonomy
+) -> NDArray[np.bool_]:
+    """Return whether the prediction is the truth, for the samples whose truth is a leaf."""
+    truths, predictions = checked_pairs(truth, prediction, full_taxonomy)
+    return np.asarray((truths == predictions)[full_taxonomy.is_leaf(truths)])
+
+
+def mistake_heights(truth: ArrayLike, prediction: ArrayLike, full_taxonomy: Taxonomy) -> Nodes:
+    """Return the height of the lowest common ancestor, for the samples predicted wrong."""
+    truths, predictions = checked_pairs(truth, prediction, full_taxonomy)
+    wrong = truths != predictions
+    return np.asarray(full_taxonomy.heights[full_taxonomy.lca(truths[wrong], predictions[wrong])])
+
+
 def recall_precision_f(
     common: ArrayLike, of_truth: ArrayLike, of_prediction: ArrayLike, otherwise: float = 1.0
 ) -> tuple[Values, Values, Values]:

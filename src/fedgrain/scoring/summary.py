@@ -2,36 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedgrain.errors import PredictionError
-from fedgrain.scoring.comparison import edge_distance, information_scores, lca_depth, micro_scores
-from fedgrain.scoring.metrics import Nodes, checked_pairs, comparable, hierarchical_scores
+from fedgrain.plugins import load_callable
+from fedgrain.scoring.metrics import Nodes, checked_pairs, comparable
 from fedgrain.taxonomy.tree import Taxonomy
 
 
 @dataclass(frozen=True)
+class Metric:
+    """Where a metric is computed: ``module:function``, and the part of its answer that counts.
+
+    The function takes truths, predictions and H_full. It returns one value, or one per sample of
+    which the mean is taken: None if there are none.
+    """
+
+    home: str
+    part: str | None = None
+
+
+_SCORES = "fedgrain.scoring.metrics:hierarchical_scores"
+_MICRO = "fedgrain.scoring.comparison:micro_scores"
+_INFORMATION = "fedgrain.scoring.comparison:information_scores"
+
+
+@dataclass(frozen=True)
 class Summary:
-    """Means over samples; ``None`` where there is nothing to take the mean of."""
+    """Means over samples; ``None`` where there is nothing to take the mean of.
+
+    A metric is one line here, with its :class:`Metric`; the other fields are computed below.
+    """
 
     samples: int
-    hr: float
-    hp: float
-    hf: float
-    accuracy: float | None  # exact hits among the samples whose truth is a leaf
+    hr: Annotated[float, Metric(_SCORES, "hr")]
+    hp: Annotated[float, Metric(_SCORES, "hp")]
+    hf: Annotated[float, Metric(_SCORES, "hf")]
+    # exact hits among the samples whose truth is a leaf
+    accuracy: Annotated[float | None, Metric("fedgrain.scoring.metrics:leaf_hits")]
     accuracy_per_depth: tuple[float, ...]  # entry i: depth i + 1 of H
-    mistake_severity: float | None  # height of the lca, over wrong predictions
-    micro_hr: float  # the sums divided, not the mean of quotients: see micro_scores
-    micro_hp: float
-    micro_hf: float
-    edge_distance: float
-    lca_depth: float
-    information_hr: float  # with information in place of depth: see information_scores
-    information_hp: float
-    information_hf: float
+    # height of the lca, over wrong predictions
+    mistake_severity: Annotated[float | None, Metric("fedgrain.scoring.metrics:mistake_heights")]
+    # the sums divided, not the mean of quotients: see micro_scores
+    micro_hr: Annotated[float, Metric(_MICRO, "hr")]
+    micro_hp: Annotated[float, Metric(_MICRO, "hp")]
+    micro_hf: Annotated[float, Metric(_MICRO, "hf")]
+    edge_distance: Annotated[float, Metric("fedgrain.scoring.comparison:edge_distance")]
+    lca_depth: Annotated[float, Metric("fedgrain.scoring.comparison:lca_depth")]
+    # with information in place of depth: see information_scores
+    information_hr: Annotated[float, Metric(_INFORMATION, "hr")]
+    information_hp: Annotated[float, Metric(_INFORMATION, "hp")]
+    information_hf: Annotated[float, Metric(_INFORMATION, "hf")]
+
+
+@cache
+def _metrics() -> dict[str, tuple[Callable[..., Any], str | None]]:
+    """Return the function of every metric of the summary, and the part of its answer."""
+    found = {}
+    for name, hint in get_type_hints(Summary, include_extras=True).items():
+        for metric in getattr(hint, "__metadata__", ()):
+            home = load_callable(metric.home, "metric", PredictionError)
+            found[name] = home, metric.part
+    return found
 
 
 def score(
@@ -56,29 +94,22 @@ def summarise(
     truths, predictions = checked_pairs(truth, prediction, full_taxonomy)
     if not truths.size:
         raise PredictionError("there are no predictions to score")
-    scores = hierarchical_scores(truths, predictions, full_taxonomy)
-    micro = micro_scores(truths, predictions, full_taxonomy)
-    informed = information_scores(truths, predictions, full_taxonomy)
-    wrong = truths != predictions
-    at_leaf = full_taxonomy.is_leaf(truths)
-    parting = full_taxonomy.lca(truths[wrong], predictions[wrong])
-    return Summary(
-        samples=len(truths),
-        hr=float(scores.hr.mean()),
-        hp=float(scores.hp.mean()),
-        hf=float(scores.hf.mean()),
-        accuracy=float((~wrong)[at_leaf].mean()) if at_leaf.any() else None,
-        accuracy_per_depth=_accuracy_per_depth(truths, predictions, full_taxonomy, taxonomy),
-        mistake_severity=float(full_taxonomy.heights[parting].mean()) if wrong.any() else None,
-        micro_hr=micro.hr,
-        micro_hp=micro.hp,
-        micro_hf=micro.hf,
-        edge_distance=float(edge_distance(truths, predictions, full_taxonomy).mean()),
-        lca_depth=float(lca_depth(truths, predictions, full_taxonomy).mean()),
-        information_hr=float(informed.hr.mean()),
-        information_hp=float(informed.hp.mean()),
-        information_hf=float(informed.hf.mean()),
-    )
+    metrics = _metrics()
+    answers = {
+        function: function(truths, predictions, full_taxonomy)
+        for function in {function for function, _ in metrics.values()}
+    }
+    values: dict[str, Any] = {
+        name: _mean(answers[function] if part is None else getattr(answers[function], part))
+        for name, (function, part) in metrics.items()
+    }
+    per_depth = _accuracy_per_depth(truths, predictions, full_taxonomy, taxonomy)
+    return Summary(samples=len(truths), accuracy_per_depth=per_depth, **values)
+
+
+def _mean(value: ArrayLike) -> float | None:
+    values = np.asarray(value)
+    return float(values.mean()) if values.size else None
 
 
 def _accuracy_per_depth(
