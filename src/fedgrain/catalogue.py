@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from fedgrain.errors import FedgrainError
 
-SUPERVISIONS = ("paper", "marginal", "projection")
+SUPERVISIONS = ("paper", "marginal", "projection", "learned")
 RESPONSIBILITIES = ("step", "round")
 MARGINS = ("incorrect", "edge-distance", "depth-deficit", "information-distance")
 RULES = ("leaf", "majority", "threshold", "expected-hf")
@@ -108,12 +108,12 @@ HEADS = _by_name(
     HeadEntry("flat-softmax", "fedgrain.heads.flat_softmax:FlatSoftmax", responsibilities=True),
     HeadEntry("ps-softmax", "fedgrain.heads.ps_softmax:PSSoftmax", responsibilities=True),
     HeadEntry("cond-sigmoid", "fedgrain.heads.cond_sigmoid:CondSigmoid",
-              {"marginal": _NO_NEGATIVES, "projection": _NO_SHARES}),
+              {"marginal": _NO_NEGATIVES, "projection": _NO_SHARES, "learned": _NO_SHARES}),
     HeadEntry("cond-softmax", "fedgrain.heads.cond_softmax:CondSoftmax"),
     HeadEntry("softmax-descendant", "fedgrain.heads.softmax_descendant:SoftmaxDescendant",
-              {"projection": _OWN_PROBABILITY}),
+              {"projection": _OWN_PROBABILITY, "learned": _OWN_PROBABILITY}),
     HeadEntry("softmax-margin", "fedgrain.heads.softmax_margin:SoftmaxMargin",
-              {"projection": _OWN_PROBABILITY}, settings=("margin_type", "margin_size")),
+              {"projection": _OWN_PROBABILITY, "learned": _OWN_PROBABILITY}, settings=("margin_type", "margin_size")),
 )  # fmt: skip
 
 NETS = _by_name(
@@ -143,7 +143,7 @@ ALGORITHMS = _by_name(
     AlgorithmEntry("fedavg", "fedgrain.federated.fedavg:FedAvg"),
     AlgorithmEntry("scaffold", "fedgrain.federated.scaffold:Scaffold"),
     AlgorithmEntry("fedbdft", "fedgrain.federated.fedbdft:FedBDFT", head="cond-softmax",
-                   supervisions=("paper", "projection"), begins_with="fedavg",
+                   supervisions=("paper", "projection", "learned"), begins_with="fedavg",
                    own_settings=("branch_lr", "cycles", "min_branch_samples"),
                    rate="branch_lr", cap="cycles", unit="cycle", by_branch=True),
 )  # fmt: skip

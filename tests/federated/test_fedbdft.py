@@ -210,7 +210,7 @@ def test_projection_in_the_branches_and_paper_before() -> None:
             sites, TRAINING, supervision=stage, branch_supervision=branches, laziness=0.1
         )
         sizes[branches] = [small.samples(client, A) for client in (0, 1)]
-        assert bool(small.trainer.supervised(0).projections) == (stage == "projection")
+        assert bool(small.trainer.supervised(0).readings) == (stage == "projection")
         assert small.children_with_data(A) == (3 if branches == "projection" else 2)
     assert sizes == {"projection": [3, 2], "paper": [1, 2]}
 

@@ -115,7 +115,7 @@ def test_full_knowledge_is_leaf_cross_entropy(name, tree, seed):
 def test_the_possible_labels_of_a_client_sum_to_one(name, tree, seed):
     head = build_head(name, tree)
     supervised = supervise(head, "projection", known=random_knowledge(tree, seed))
-    possible = (~supervised.projections[0].empty).nonzero()[:, 0]
+    possible = (~supervised.readings[0].empty).nonzero()[:, 0]
     logits = logits_for(head, 1, seed).expand(len(possible), -1)
     total = (-supervised.sample_losses(logits, possible)).exp().sum()
     assert total.item() == pytest.approx(1.0, abs=1e-9)

@@ -18,6 +18,7 @@ from fedgrain.catalogue import HEADS
 from fedgrain.errors import HeadError
 from fedgrain.heads.projection_tensors import ProjectionTensors
 from fedgrain.heads.tree_sums import TreeSums
+from fedgrain.heads.writing_tensors import WritingTensors
 from fedgrain.taxonomy.tree import Taxonomy
 
 
@@ -95,6 +96,12 @@ class Head(nn.Module, ABC):
     ) -> Tensor:
         """Return -log of the probability that the client writes the label [batch]."""
         raise HeadError(f"head {self.name} has no projection likelihood")
+
+    def written_losses(self, logits: Tensor, labels: Tensor, writing: WritingTensors) -> Tensor:
+        """Return -log of the sum over leaves of P(leaf) T(label | leaf) [batch]."""
+        leaves = self.node_log_probs(logits).index_select(1, self.sums.leaves)
+        weights = writing.leaf_weights(self.sums, labels.long())
+        return minus_log_share(leaves, weights.to(leaves.dtype))
 
 
 def at_least_float32(values: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from fedgrain.heads.base import Head, minus_log_share
 from fedgrain.heads.projection_tensors import ProjectionTensors
+from fedgrain.heads.writing_tensors import WritingTensors
 from fedgrain.taxonomy.tree import Taxonomy
 
 
@@ -18,7 +19,7 @@ class LeafSoftmax(Head):
     """All probability lies on the leaves; a node has that of the leaves under it.
 
     The paper's rule cannot use a label at an internal node: such samples do not enter the loss.
-    `marginal` and `projection` use them all.
+    `marginal`, `projection` and `learned` use them all.
     """
 
     leaf_position: Tensor  # [nodes], position in leaves, -1 for an internal node
@@ -62,24 +63,36 @@ class LeafSoftmax(Head):
         """Return -log of the softmax of the leaves the label stands for."""
         return minus_log_share(self.leaf_scores(logits), self.leaf_weights(labels, projection))
 
-    def leaf_weights(self, labels: Tensor, projection: ProjectionTensors | None) -> Tensor:
+    def written_losses(self, logits: Tensor, labels: Tensor, writing: WritingTensors) -> Tensor:
+        """Return -log of the sum over leaves of P(leaf) T(label | leaf)."""
+        scores = self.leaf_scores(logits)
+        return minus_log_share(scores, self.leaf_weights(labels, writing).to(scores.dtype))
+
+    def leaf_weights(
+        self, labels: Tensor, reading: ProjectionTensors | WritingTensors | None
+    ) -> Tensor:
         """Return the log weight of each leaf [batch, leaves] in the likelihood of a label."""
         labels = labels.long()
-        if projection is None:
+        if reading is None:
             return torch.where(self.sums.leaves_below(labels), 0.0, -torch.inf)
+        if isinstance(reading, WritingTensors):
+            return reading.leaf_weights(self.sums, labels)
         below = self.sums.leaves_below(labels)  # [batch, leaves]
-        stands_for = projection.projected == labels[:, None]
-        stands_for = torch.where(projection.empty[labels, None], below, stands_for)
+        stands_for = reading.projected == labels[:, None]
+        stands_for = torch.where(reading.empty[labels, None], below, stands_for)
         weight = torch.where(stands_for, 0.0, -torch.inf)
-        if projection.laziness > 0.0:
-            weight = torch.where(below & ~stands_for, projection.log_laziness, weight)
+        if reading.laziness > 0.0:
+            weight = torch.where(below & ~stands_for, reading.log_laziness, weight)
         return weight
 
     def responsibilities(
-        self, logits: Tensor, labels: Tensor, projection: ProjectionTensors | None
+        self,
+        logits: Tensor,
+        labels: Tensor,
+        reading: ProjectionTensors | WritingTensors | None,
     ) -> Tensor:
         """Return P(leaf | label) [batch, leaves]: how the model shares a label out over leaves."""
-        return (self.leaf_scores(logits) + self.leaf_weights(labels, projection)).softmax(1)
+        return (self.leaf_scores(logits) + self.leaf_weights(labels, reading)).softmax(1)
 
     def shared_losses(self, logits: Tensor, shares: Tensor) -> Tensor:
         """Return the cross-entropy with given shares of the leaves [batch, leaves].

@@ -1,13 +1,14 @@
-"""How a label at an internal node is read: paper, marginal or projection (method, section 6)."""
+"""How a label at an internal node is read (method, sections 6 and 11)."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgrain.catalogue import check_supervision
@@ -15,6 +16,7 @@ from fedgrain.errors import HeadError
 from fedgrain.heads.base import Head, at_least_float32, mean_entering
 from fedgrain.heads.leaf_softmax import LeafSoftmax
 from fedgrain.heads.projection_tensors import ProjectionTensors
+from fedgrain.heads.writing_tensors import WritingTensors
 from fedgrain.knowledge.projection import project_known
 from fedgrain.taxonomy.tree import BoolArray
 
@@ -22,17 +24,20 @@ from fedgrain.taxonomy.tree import BoolArray
 class Supervised(nn.Module):
     """A head whose loss reads labels in the chosen way; what local training minimises.
 
-    Labels are nodes [batch]; or [batch, 2] if `projection` has several labellers: the node, and the
-    number of its labeller.
+    Labels are nodes [batch]; or [batch, 2] if `projection` or `learned` has several labellers: the
+    node, and the number of its labeller.
     """
 
     def __init__(
-        self, head: Head, supervision: str, projections: Sequence[ProjectionTensors]
+        self,
+        head: Head,
+        supervision: str,
+        readings: Sequence[ProjectionTensors] | Sequence[WritingTensors],
     ) -> None:
         super().__init__()
         self.head = head
         self.supervision = supervision
-        self.projections = nn.ModuleList(projections)  # one per labeller; only for projection
+        self.readings = nn.ModuleList(readings)  # one per labeller; for projection and learned
         self._warned = False
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -40,6 +45,8 @@ class Supervised(nn.Module):
         logits, labels = at_least_float32(logits), labels.long()
         if self.supervision == "projection":
             return self._by_labeller(self._projection_losses, logits, labels)
+        if self.supervision == "learned":
+            return self._by_labeller(self.head.written_losses, logits, labels)
         if self.supervision == "marginal":
             return self.head.marginal_losses(logits, labels)
         return self.head.sample_losses(logits, labels)
@@ -52,8 +59,8 @@ class Supervised(nn.Module):
         """
         if not isinstance(self.head, LeafSoftmax) or self.supervision == "paper":
             raise HeadError(
-                "responsibilities need flat-softmax or ps-softmax under marginal or projection, "
-                f"not {self.head.name} under {self.supervision}"
+                "responsibilities need flat-softmax or ps-softmax under marginal, projection or "
+                f"learned, not {self.head.name} under {self.supervision}"
             )
         labels = labels.long()
         if self.supervision == "marginal":
@@ -66,7 +73,7 @@ class Supervised(nn.Module):
         return self.head.shared_losses(logits, shares).mean()
 
     def enters(self, labels: Tensor) -> Tensor:
-        """Mask [batch]: the sample enters the loss. `marginal` and `projection` use every one."""
+        """Mask [batch]: the sample enters the loss. All but `paper` use every one."""
         entering = self.head.enters(labels)
         return entering if self.supervision == "paper" else entering.new_ones(entering.shape)
 
@@ -78,19 +85,18 @@ class Supervised(nn.Module):
 
     def _by_labeller(
         self,
-        read: Callable[[Tensor, Tensor, ProjectionTensors], Tensor],
+        read: Callable[[Tensor, Tensor, Any], Tensor],  # logits, labels, one of the readings
         logits: Tensor,
         labels: Tensor,
     ) -> Tensor:
-        """Read every label by the knowledge of who wrote it; the result is in order of labels."""
-        projections = cast(Sequence[ProjectionTensors], self.projections)
+        """Read every label as who wrote it meant it; the result is in order of labels."""
         if labels.ndim == 1:
-            return read(logits, labels, projections[0])
+            return read(logits, labels, self.readings[0])
         nodes, labellers = labels.unbind(1)
         writing = sorted(set(labellers.tolist()))
         groups = [(labellers == number).nonzero()[:, 0] for number in writing]
         parts = [
-            read(logits[rows], nodes[rows], projections[number])
+            read(logits[rows], nodes[rows], self.readings[number])
             for number, rows in zip(writing, groups, strict=True)
         ]
         return torch.cat(parts)[torch.cat(groups).argsort()]
@@ -121,13 +127,15 @@ def supervise(
     *,
     known: Tensor | BoolArray | None = None,
     laziness: float = 0.0,
+    writes: Sequence[NDArray[np.float64]] | None = None,
 ) -> Supervised:
     """Choose how labels are read.
 
     ``known`` is one client's mask [nodes] over the head's taxonomy, closed upwards, or one mask for
     each of its labellers [labellers, nodes]; `projection` needs it, the others ignore it.
     ``laziness`` eps is only for `projection`: the loss is -log((1 - eps) * projection + eps *
-    marginal), for labellers who sometimes stop early.
+    marginal), for labellers who sometimes stop early. ``writes`` is only for `learned`: T of each
+    labeller [leaves, depths].
     """
     check_supervision(head.name, supervision, HeadError, head.supervisions)
     if supervision != "projection":
@@ -136,7 +144,14 @@ def supervise(
                 f"laziness {laziness} has no meaning for supervision {supervision!r}; "
                 "choose projection, or leave laziness out"
             )
-        return Supervised(head, supervision, ())
+        if supervision != "learned":
+            return Supervised(head, supervision, ())
+        if not writes:
+            raise HeadError(
+                "supervision 'learned' needs to know how the client writes; give `writes`"
+            )
+        writing = [WritingTensors(head.taxonomy, np.asarray(own)) for own in writes]
+        return Supervised(head, supervision, writing).to(head.sums.parents.device)
     if known is None:
         raise HeadError(
             "supervision 'projection' needs to know what the client knows; give the mask `known`"

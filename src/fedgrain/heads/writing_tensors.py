@@ -1,0 +1,53 @@
+"""How likely a labeller writes a label for each leaf, as tensors (method, section 11)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedgrain.errors import HeadError
+from fedgrain.heads.tree_sums import TreeSums
+from fedgrain.taxonomy.tree import Taxonomy
+
+
+class WritingTensors(nn.Module):
+    """One labeller's T, ready for the likelihood of its labels.
+
+    ``writes`` is [leaves, depths]: how often the labeller writes a leaf's ancestor at each depth.
+    A label that T gives to no leaf counts as marginal (weight 1 for all leaves under it).
+    """
+
+    log_weights: Tensor  # [depths, leaves]
+    depth: Tensor  # [nodes]
+
+    def __init__(self, taxonomy: Taxonomy, writes: NDArray[np.float64]) -> None:
+        super().__init__()
+        shape = (len(taxonomy.leaves), len(taxonomy.levels))
+        if writes.shape != shape or not bool(np.all(writes >= 0)):
+            raise HeadError(
+                f"how a labeller writes is an array {list(shape)} of shares, for each leaf and "
+                f"depth, not one of shape {list(writes.shape)}"
+            )
+        with np.errstate(divide="ignore"):
+            weights = np.log(_possible(taxonomy, writes)).astype(np.float32)
+        self.register_buffer("log_weights", torch.tensor(weights.T), persistent=False)
+        depth = taxonomy.depth.astype(np.int64)
+        self.register_buffer("depth", torch.tensor(depth), persistent=False)
+
+    def leaf_weights(self, sums: TreeSums, labels: Tensor) -> Tensor:
+        """Return log T(label | leaf) [batch, leaves]; -inf for leaves not under the label."""
+        weights = self.log_weights[self.depth[labels]]
+        return weights.masked_fill(~sums.leaves_below(labels), -torch.inf)
+
+
+def _possible(taxonomy: Taxonomy, writes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return T with weight 1 for the leaves under every label that is never written."""
+    ancestors = taxonomy.ancestor_table[taxonomy.leaves]  # [leaves, depths], -1 below the leaf
+    total = np.bincount(
+        np.maximum(ancestors, 0).ravel(),
+        weights=np.where(ancestors < 0, 0.0, writes).ravel(),
+        minlength=len(taxonomy),
+    )
+    return np.where(total[ancestors] > 0, writes, 1.0)
