@@ -113,7 +113,8 @@ HEADS = _by_name(
     HeadEntry("softmax-descendant", "fedgrain.heads.softmax_descendant:SoftmaxDescendant",
               {"projection": _OWN_PROBABILITY, "learned": _OWN_PROBABILITY}),
     HeadEntry("softmax-margin", "fedgrain.heads.softmax_margin:SoftmaxMargin",
-              {"projection": _OWN_PROBABILITY, "learned": _OWN_PROBABILITY}, settings=("margin_type", "margin_size")),
+              {"projection": _OWN_PROBABILITY, "learned": _OWN_PROBABILITY},
+              settings=("margin_type", "margin_size")),
 )  # fmt: skip
 
 NETS = _by_name(

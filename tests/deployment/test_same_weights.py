@@ -28,6 +28,7 @@ CONFIG = Config(
     dataset="own_parts:few_glyphs",
     net="own_parts:SmallNet",
     algorithm="fedbdft",
+    supervision="learned",
     clients=3,
     alpha=0.5,
     max_children=4,

@@ -50,9 +50,12 @@ def lines_of(folder: Path) -> list[dict]:
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
-@pytest.mark.parametrize(("algorithm", "others"), [("fedavg", [3]), ("fedbdft", [2, 3])])
-def test_the_same_bits_for_1_2_and_3_workers(algorithm, others, tmp_path):
-    config = Config(**SETTINGS, algorithm=algorithm, supervision="projection")
+@pytest.mark.parametrize(
+    ("algorithm", "supervision", "others"),
+    [("fedavg", "projection", [3]), ("fedbdft", "learned", [2, 3])],
+)
+def test_the_same_bits_for_1_2_and_3_workers(algorithm, supervision, others, tmp_path):
+    config = Config(**SETTINGS, algorithm=algorithm, supervision=supervision)
     one = run(config, tmp_path / "1", workers=1)
     for workers in others:  # the first stage of fedbdft is fedavg: 2 workers are in there
         result = run(config, tmp_path / str(workers), workers=workers)

@@ -17,6 +17,8 @@ from fedgrain.heads import (
     supervise,
     unknown_children,
 )
+from fedgrain.knowledge.labeller import LabellerModel
+from fedgrain.knowledge.projection import project_known
 from fedgrain.taxonomy import Taxonomy
 from heads_by_hand import QUICK, SEEDS, ByHand, logits_for, random_knowledge
 from strategies import trees
@@ -49,14 +51,15 @@ def test_projection_is_the_sum_over_the_leaves_it_stands_for(name, tree, seed, l
 
 
 @pytest.mark.parametrize("name", ["flat-softmax", "ps-softmax"])
-@pytest.mark.parametrize("supervision", ["marginal", "projection"])
+@pytest.mark.parametrize("supervision", ["marginal", "projection", "learned"])
 @QUICK
 @given(tree=trees(14, 2), seed=SEEDS)
 def test_responsibilities_are_one_step_of_em(name, supervision, tree, seed):
     """Where they were made, they pull exactly as the likelihood does; elsewhere they bound it."""
     known = torch.tensor(random_knowledge(tree, seed))
     head = build_head(name, tree)
-    supervised = supervise(head, supervision, known=known)
+    model = LabellerModel(tree, known.numpy()[None], np.array([0.3]))
+    supervised = supervise(head, supervision, known=known, writes=[model.writes(0)])
     labels = torch.arange(len(tree))
     logits = logits_for(head, len(tree), seed).requires_grad_()
     shares = supervised.responsibilities(logits, labels).detach()
@@ -69,7 +72,9 @@ def test_responsibilities_are_one_step_of_em(name, supervision, tree, seed):
     torch.testing.assert_close(found, expected)
     entropy = -(shares * shares.clamp_min(1e-300).log()).sum(1)
     other = logits_for(head, len(tree), seed + 1)
-    bound = head.shared_losses(other, shares) - entropy
+    reading = supervised.readings[0] if supervised.readings else None
+    written = torch.where(shares > 0, shares * head.leaf_weights(labels, reading), 0.0).sum(1)
+    bound = head.shared_losses(other, shares) - entropy - written
     assert (quiet_losses(supervised, other, labels) <= bound + 1e-6).all()
 
 
@@ -193,17 +198,119 @@ def test_each_of_several_labellers_is_read_by_their_own_knowledge(name, tree, se
 @QUICK
 @given(tree=trees(30, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.2]))
 def test_large_logits(name, tree, seed, laziness):
-    head = build_head(name, tree)
-    supervised = supervise(
-        head, "projection", known=random_knowledge(tree, seed), laziness=laziness
-    )
+    head, known = build_head(name, tree), random_knowledge(tree, seed)
+    writes = [LabellerModel(tree, known[None], np.array([laziness])).writes(0)]
     labels = torch.arange(len(tree))
-    logits = logits_for(head, len(tree), seed, 1e4, torch.float32).requires_grad_()
-    losses = quiet_losses(supervised, logits, labels)
-    losses.sum().backward()
-    assert losses.isfinite().all()
-    assert (losses >= 0).all()
-    assert logits.grad.isfinite().all()
+    for supervised in (
+        supervise(head, "projection", known=known, laziness=laziness),
+        supervise(head, "learned", writes=writes),
+    ):
+        logits = logits_for(head, len(tree), seed, 1e4, torch.float32).requires_grad_()
+        losses = quiet_losses(supervised, logits, labels)
+        losses.sum().backward()
+        assert losses.isfinite().all()
+        assert (losses >= 0).all()
+        assert logits.grad.isfinite().all()
+
+
+# -- learned ---------------------------------------------------------------------------------------
+
+
+def constant(tree, value=1.0):
+    """T that is the same for all of a leaf's ancestors."""
+    return np.full((len(tree.leaves), len(tree.levels)), value)
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_learned_is_the_sum_over_leaves_of_p_times_t(name, tree, seed):
+    head, hand = build_head(name, tree), ByHand(tree)
+    writes = np.random.default_rng(seed).random((len(tree.leaves), len(tree.levels)))
+    supervised = supervise(head, "learned", writes=[writes])
+    labels = torch.arange(len(tree))
+    logits = logits_for(head, len(tree), seed).requires_grad_()
+    losses = supervised.sample_losses(logits, labels)
+    for label, theta in enumerate(logits.tolist()):
+        of_leaf = hand.leaf_probs(name, theta)
+        likelihood = sum(
+            of_leaf[leaf] * writes[column, tree.depth[label]]
+            for column, leaf in enumerate(hand.leaves)
+            if label in hand.above[leaf]
+        )
+        assert losses[label].item() == pytest.approx(-np.log(likelihood), abs=1e-6)
+    assert supervised.enters(labels).all()
+    if len(tree) <= 7:
+        assert torch.autograd.gradcheck(lambda x: supervised.sample_losses(x, labels), [logits])
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.3, 1.0]))
+def test_the_other_supervisions_are_special_cases_of_learned(name, tree, seed, laziness):
+    """Constant T is marginal; T one at the projection is projection, T laziness above it lazy."""
+    known = random_knowledge(tree, seed)
+    head, labels = build_head(name, tree), torch.arange(len(tree))
+    logits = logits_for(head, len(tree), seed)
+
+    def learned(writes):
+        return supervise(head, "learned", writes=[writes]).sample_losses(logits, labels)
+
+    marginal = supervise(head, "marginal").sample_losses(logits, labels)
+    torch.testing.assert_close(learned(constant(tree)), marginal, atol=1e-6, rtol=0)
+    torch.testing.assert_close(learned(constant(tree, 0.2)) + np.log(0.2), marginal)
+    supervised = supervise(head, "projection", known=known, laziness=laziness)
+    projected = quiet_losses(supervised, logits, labels)
+    proj = project_known(tree, known[None]).labels[0]
+    depths = np.arange(len(tree.levels))
+    writes = np.where(depths < tree.depth[proj][:, None], laziness, 0.0)
+    writes[np.arange(len(proj)), tree.depth[proj]] = 1.0
+    possible = torch.tensor(np.isin(np.arange(len(tree)), proj))
+    found = learned(writes)
+    torch.testing.assert_close(found[possible], projected[possible], atol=1e-6, rtol=0)
+    if laziness == 0.0:  # an impossible label is marginal in both
+        torch.testing.assert_close(found, projected, atol=1e-6, rtol=0)
+        model = LabellerModel(tree, known[None], np.zeros(1))
+        torch.testing.assert_close(learned(model.writes(0)), projected, atol=1e-6, rtol=0)
+
+
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.3, 0.9]))
+def test_learned_cond_softmax_is_the_sum_of_its_branches(tree, seed, laziness):
+    """Branch by branch, with what the labeller does above the label as a constant."""
+    known = random_knowledge(tree, seed)
+    model = LabellerModel(tree, known[None], np.array([laziness]))
+    head, labels = CondSoftmax(tree), torch.arange(len(tree))
+    logits = logits_for(head, len(tree), seed).requires_grad_()
+    whole = supervise(head, "learned", writes=[model.writes(0)]).sample_losses(logits, labels)
+    total = torch.zeros(len(tree), dtype=torch.float64)
+    for branch in tree.internal.tolist():
+        indices, targets = branch_dataset(tree, labels, branch, "learned", known)
+        of_branch = logits[indices][:, tree.children(branch) - 1]
+        stops = torch.tensor(model.stops[0, tree.children(branch)])
+        total[indices] += branch_losses(of_branch, targets, stops=stops)
+    (expected,) = torch.autograd.grad(whole.sum(), logits, retain_graph=True)
+    (found,) = torch.autograd.grad(total.sum(), logits)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+def test_each_labeller_is_read_by_its_own_t(name):
+    head = build_head(name, TREE)
+    writes = [np.random.default_rng(w).random((len(TREE.leaves), 3)) for w in range(2)]
+    labels = torch.tensor([[1, 1], [1, 0], [0, 1], [4, 0]])
+    logits = logits_for(head, 4, 0)
+    losses = supervise(head, "learned", writes=writes).sample_losses(logits, labels)
+    for row, (label, labeller) in enumerate(labels.tolist()):
+        alone = supervise(head, "learned", writes=[writes[labeller]])
+        one = alone.sample_losses(logits[row : row + 1], torch.tensor([label]))
+        torch.testing.assert_close(losses[row], one[0])
+
+
+@pytest.mark.parametrize("writes", [None, [np.ones((2, 2))], [-np.ones((3, 3))]])
+def test_learned_without_a_fitting_t_is_refused(writes):
+    with pytest.raises(HeadError, match="writes"):
+        supervise(build_head("flat-softmax", TREE), "learned", writes=writes)
 
 
 TREE = Taxonomy.from_edges([("r", "a"), ("r", "b"), ("a", "a1"), ("a", "a2")])

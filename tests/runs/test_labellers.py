@@ -61,14 +61,16 @@ def test_every_label_goes_with_what_its_annotator_knows(inferring) -> None:
         {"algorithm": "fedbdft"},
         {"head": "flat-softmax", "responsibilities": "round"},
         {"head": "ps-softmax", "laziness": 0.1, "validation": "clients"},
+        {"head": "flat-softmax", "supervision": "learned"},
+        {"algorithm": "fedbdft", "supervision": "learned"},
     ],
-    ids=lambda settings: next(iter(settings.values())),
+    ids=lambda settings: ", ".join(map(str, settings.values())),
 )
 def test_a_run_reads_them_apart_with_the_same_bits_for_any_workers(
     inferring, tmp_path, monkeypatch, settings
 ) -> None:
     short = {"rounds": 1, "cycles": 1, "join_ratio": 1.0, "min_count": 1}
-    config = inferring(supervision="projection", **short, **settings)
+    config = inferring(**{"supervision": "projection", **short, **settings})
     for workers in (1, 2):
         result = fedgrain.run(config, tmp_path / str(workers), workers=workers)
         assert result.values["rounds"] == 1

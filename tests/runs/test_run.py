@@ -101,8 +101,11 @@ class StopsAfterOne(Callback):
             raise KeyboardInterrupt
 
 
-def test_a_mean_over_rounds_and_shared_out_labels_resume_to_the_same_bits(small, tmp_path) -> None:
-    past = {"head": "flat-softmax", "supervision": "projection"}
+@pytest.mark.parametrize("supervision", ["projection", "learned"])
+def test_a_mean_over_rounds_and_shared_out_labels_resume_to_the_same_bits(
+    small, tmp_path, supervision
+) -> None:
+    past = {"head": "flat-softmax", "supervision": supervision}
     config = small(rounds=3, average_rounds=2, responsibilities="round", **past)
     run(config, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):

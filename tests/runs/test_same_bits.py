@@ -60,7 +60,12 @@ def original(request, small, tmp_path_factory) -> Path:
     """The folder of a run that nothing disturbed."""
     settings = {
         "fedavg": {"server_optimizer": "adam", "server_lr": 0.01},
-        "fedbdft": {"server_optimizer": "sgd", "server_momentum": 0.5, "crop_and_flip": True},
+        "fedbdft": {
+            "server_optimizer": "sgd",
+            "server_momentum": 0.5,
+            "crop_and_flip": True,
+            "supervision": "learned",
+        },
     }
     folder = tmp_path_factory.mktemp(request.param) / "original"
     fedgrain.run(small(algorithm=request.param, **settings[request.param]), folder)

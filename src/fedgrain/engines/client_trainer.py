@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgrain.engines.built_model import BuiltModel
+from fedgrain.engines.label_reader import LabelReader
 from fedgrain.engines.model_spec import ModelSpec
 from fedgrain.federated.averaging import State
 from fedgrain.federated.federation import Federation, LabelledPart
@@ -25,6 +28,7 @@ from fedgrain.heads import (
     unknown_children,
 )
 from fedgrain.heads.chunks import run_in_chunks
+from fedgrain.heads.leaf_softmax import LeafSoftmax
 from fedgrain.randomness import numpy_generator
 
 
@@ -41,6 +45,7 @@ class ClientTrainer:
         self.federation, self.settings = federation, settings
         shape = federation.source.shape
         self.model = BuiltModel(spec, federation.taxonomy, shape, settings.seed, device)
+        self.label_reader = cache(self._label_reader)
         self.supervised = cache(self._supervised)
         self.supervised(0)  # refuse a meaningless combination before anything is trained
         self.whole_data = cache(self._whole_data)
@@ -66,16 +71,26 @@ class ClientTrainer:
         seed, numbers = self.settings.seed, (round_number, client if drawn_as is None else drawn_as)
         loss: Loss
         if branch is None:
-            loss, data = self.supervised(client).loss, self.whole_data(client)
-            if self.model.spec.responsibilities == "round":
-                loss, data = self.supervised(client).shared_loss, self._shared_out(client, weights)
+            loss, data = self._round(client, weights)
             generator = numpy_generator(seed, "local training", *numbers)
             local = self.settings.local
             return train_locally(self.model.net, weights, loss, data, local, generator, correction)
         generator = numpy_generator(seed, "branch training", *numbers, branch)
-        loss = self._branch_loss(client, branch)
+        loss = self._branch_loss(client, branch, weights)
         data, net = self.branch_data(client, branch), self.model.branch_nets[branch]
         return train_locally(net, weights, loss, data, self.settings.branch, generator, correction)
+
+    def _round(self, client: int, weights: State) -> tuple[Loss, TrainingData]:
+        """Return the loss and the targets of a round that starts from these weights."""
+        if self.model.spec.supervision == "learned":
+            reader = self.label_reader(client)
+            if not isinstance(self.model.head, LeafSoftmax):
+                return reader.loss(weights).loss, self.whole_data(client)
+            supervised, data = reader.shared_out(weights)
+            return supervised.shared_loss, data
+        if self.model.spec.responsibilities == "round":
+            return self.supervised(client).shared_loss, self._shared_out(client, weights)
+        return self.supervised(client).loss, self.whole_data(client)
 
     def _samples(self, client: int, branch: int | None = None) -> int:
         """Return how many of a client's samples enter the loss, of the whole or of a branch.
@@ -101,16 +116,28 @@ class ClientTrainer:
         seen = torch.zeros(len(taxonomy.children(branch)), dtype=torch.bool)
         seen[targets[targets != TOGETHER]] = True
         if bool((targets == TOGETHER).any()):
-            unknown = unknown_children(taxonomy, branch, self.federation.clients[client].known)
+            unknown = unknown_children(taxonomy, branch, self._branch_known(client))
             seen |= unknown[labellers[targets == TOGETHER]].any(0)
         return seen
 
     def _supervised(self, client: int) -> Supervised:
         supervision = self.model.spec.supervision
+        if supervision == "learned":  # before anything is learned
+            reader = self.label_reader(client)
+            return reader.supervised(reader.first)
         if supervision != "projection":  # the same for all clients
             return self.supervised(0) if client else supervise(self.model.head, supervision)
         known, laziness = self.federation.clients[client].known, self.model.spec.laziness
         return supervise(self.model.head, supervision, known=known, laziness=laziness)
+
+    def _label_reader(self, client: int) -> LabelReader:
+        return LabelReader(self.model, self.federation.source, self.federation.clients[client])
+
+    def _branch_known(self, client: int) -> NDArray[np.bool_]:
+        """Return what a client's labellers know, or seem to know, where a branch is trained."""
+        if self.model.spec.branch_supervision == "learned":
+            return self.label_reader(client).known
+        return self.federation.clients[client].known
 
     def _whole_data(self, client: int) -> TrainingData:
         part = self.federation.clients[client].train
@@ -118,7 +145,7 @@ class ClientTrainer:
         entering = self.supervised(client).enters(labels.to(self.model.device)).cpu()
         entered = part[entering.numpy()]
         targets = labels[entering]
-        if self.model.spec.supervision == "projection":
+        if self.model.spec.supervision in ("projection", "learned"):
             targets = _with_labellers(targets, entered)
         return TrainingData(self.federation.source, entered.indices, targets)
 
@@ -137,15 +164,26 @@ class ClientTrainer:
         labels, labellers = torch.from_numpy(site.train.labels), site.train.labellers
         who = None if labellers is None else torch.from_numpy(labellers)
         rows, targets = branch_dataset(
-            self.federation.taxonomy, labels, branch, supervision, site.known, who
+            self.federation.taxonomy, labels, branch, supervision, self._branch_known(client), who
         )
         entered = site.train[rows.numpy()]
-        if supervision == "projection":
+        if supervision in ("projection", "learned"):
             targets = _with_labellers(targets, entered)
         return TrainingData(self.federation.source, entered.indices, targets)
 
-    def _branch_loss(self, client: int, branch: int) -> Loss:
-        if self.model.spec.branch_supervision != "projection":
+    def _branch_loss(self, client: int, branch: int, weights: State) -> Loss:
+        supervision = self.model.spec.branch_supervision
+        if supervision == "learned":
+            labellers = self.label_reader(client).at_branch(branch, weights)
+            children = self.federation.taxonomy.children(branch)
+            stops = torch.tensor(labellers.stops[:, children]).to(self.model.device)
+
+            def learned_loss(logits: Tensor, targets: Tensor) -> Tensor:
+                children, labellers = _apart(targets)
+                return branch_losses(logits, children, stops=stops[labellers]).mean()
+
+            return learned_loss
+        if supervision != "projection":
             return lambda logits, targets: branch_losses(logits, targets).mean()
         known, laziness = self.federation.clients[client].known, self.model.spec.laziness
         unknown = unknown_children(self.federation.taxonomy, branch, known).to(self.model.device)

@@ -85,7 +85,8 @@ def branch_dataset(
 
     A sample labelled strictly below e has the position of the child on the way down as target. With
     `projection`, a sample labelled exactly e joins when the unknown children are a proper,
-    non-empty subset of Ch(e); its target is ``TOGETHER``. ``known`` is the client's mask [nodes],
+    non-empty subset of Ch(e); its target is ``TOGETHER``. With `learned` it also joins when some
+    known children are leaves, and some are not. ``known`` is the client's mask [nodes],
     or those of its labellers [labellers, nodes] with ``labellers`` [samples], who wrote each label.
     """
     if supervision not in HEADS[CondSoftmax.name].supervisions:
@@ -99,13 +100,16 @@ def branch_dataset(
     check_labels(taxonomy, labels)
     labels = torch.as_tensor(labels, dtype=torch.int64)
     member = (labels > branch) & (labels < int(taxonomy.subtree_end[branch]))
-    if supervision == "projection":
+    if supervision in ("projection", "learned"):
         if known is None:
             raise HeadError(
-                "supervision 'projection' needs to know what the client knows; give `known`"
+                f"supervision {supervision!r} needs to know what the client knows; give `known`"
             )
-        unknown = unknown_children(taxonomy, branch, known)
-        joins = unknown.any(-1) & ~unknown.all(-1)
+        kinds = unknown_children(taxonomy, branch, known).long()
+        if supervision == "learned":
+            is_leaf = torch.tensor(taxonomy.child_counts[taxonomy.children(branch)] == 0)
+            kinds = torch.where(kinds == 0, is_leaf.long(), 2)
+        joins = kinds.amin(-1) < kinds.amax(-1)
         member |= (labels == branch) & (joins if labellers is None else joins[labellers])
     indices = member.nonzero()[:, 0]
     # children are ascending and subtrees are slices: the last child not after the label holds it;
@@ -115,25 +119,34 @@ def branch_dataset(
 
 
 def branch_losses(
-    logits: Tensor, targets: Tensor, unknown: Tensor | None = None, laziness: float = 0.0
+    logits: Tensor,
+    targets: Tensor,
+    unknown: Tensor | None = None,
+    laziness: float = 0.0,
+    *,
+    stops: Tensor | None = None,
 ) -> Tensor:
     """Return the loss of each sample of D_e [batch] from the branch's logits [batch, children].
 
     Cross-entropy for a child; for ``TOGETHER`` -log of the softmax over the ``unknown`` children,
     where ``laziness`` gives the known ones that much weight. ``unknown`` is [children], or
-    [batch, children] where labellers differ.
+    [batch, children] where labellers differ. For `learned` it is replaced by ``stops``: the
+    probability to stop before each child, which is its weight.
     """
     logits, targets = at_least_float32(logits), targets.long()
     losses = functional.cross_entropy(logits, targets, ignore_index=TOGETHER, reduction="none")
     together = targets == TOGETHER
     if not together.any():
         return losses
-    if unknown is None:
+    if stops is not None:
+        weight = stops.log()
+    elif unknown is not None:
+        lazy = math.log(laziness) if laziness > 0 else -math.inf
+        weight = torch.where(unknown, 0.0, lazy)
+    else:
         raise HeadError("samples of all unknown children together need the mask `unknown`")
-    lazy = math.log(laziness) if laziness > 0 else -math.inf
     # of the others' labellers some know every child: no share, only a NaN gradient
-    counted = unknown | ~together[:, None]  # [batch, children]
-    weight = torch.where(counted, 0.0, lazy).to(logits)
+    weight = torch.where(together[:, None], weight, 0.0).to(logits)  # [batch, children]
     return torch.where(together, minus_log_share(logits, weight), losses)
 
 

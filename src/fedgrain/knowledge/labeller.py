@@ -8,7 +8,6 @@ belongs to. Everything here is a pure function of arrays.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +84,9 @@ def label_counts(
     taxonomy: Taxonomy, labels: Ints, labellers: Ints | None = None, count: int = 1
 ) -> NDArray[np.int64]:
     """Return how many labels each labeller wrote at each node or below it [labellers, nodes]."""
-    counts = np.zeros((count, len(taxonomy)), dtype=np.int64)
-    np.add.at(counts, (0 if labellers is None else labellers, labels), 1)
-    return taxonomy.sums_below(counts)
+    who = np.zeros_like(labels) if labellers is None else labellers
+    counts = np.bincount(who * len(taxonomy) + labels, minlength=count * len(taxonomy))
+    return taxonomy.sums_below(counts.reshape(count, len(taxonomy)))
 
 
 def written(taxonomy: Taxonomy, stops: Floats) -> Floats:
@@ -127,7 +126,7 @@ def maximised(
 ) -> LabellerModel:
     """M-step: return the model with the laziness that explains the shares best.
 
-    ``prior`` are early stops and labels of known leaves, per labeller, that are added to those seen.
+    ``prior`` are early stops and labels of known leaves, per labeller, added to those seen.
     """
     stopped, passed = _counted(model, evidence, shares)
     laziness = (stopped + prior[0]) / np.maximum(stopped + passed + prior[1], 1e-12)

@@ -59,13 +59,13 @@ def _check_head(config: Config) -> None:
                 f"not to {config.head}"
             )
     if config.responsibilities == "round" and (
-        config.supervision not in ("marginal", "projection")
+        config.supervision not in ("marginal", "projection", "learned")
         or not (config.head in HEADS and HEADS[config.head].responsibilities)
     ):
         able = " or ".join(entry.name for entry in HEADS.values() if entry.responsibilities)
         raise ConfigError(
-            f"responsibilities once a round are for {able} under marginal or projection, not "
-            f"for {config.head} under {config.supervision or 'paper'}"
+            f"responsibilities once a round are for {able} under marginal, projection or "
+            f"learned, not for {config.head} under {config.supervision or 'paper'}"
         )
 
 
@@ -96,9 +96,9 @@ def _check_zero_shot_and_bounds(config: Config) -> None:
         )
     if config.pooled and config.only_client is not None:
         raise ConfigError("pooled and only_client exclude each other; choose one")
-    if config.pooled and config.supervision == "projection":
+    if config.pooled and config.supervision in ("projection", "learned"):
         raise ConfigError(
-            "pooled does not keep which client wrote a label, but projection needs it; "
+            f"pooled does not keep which client wrote a label, but {config.supervision} needs it; "
             "choose supervision paper"
         )
     if config.pooled and config.validation == "clients":

@@ -173,6 +173,7 @@ def model_spec(config: Config, image_size: int) -> ModelSpec:
         supervision,
         config.laziness,
         config.responsibilities,
+        config.min_count,
         config.head_settings,
     )
 

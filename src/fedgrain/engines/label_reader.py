@@ -1,0 +1,130 @@
+"""Learns how a client's labellers write, by the model it is sent (method, section 11).
+
+Nothing is kept between rounds: the same weights and labels always give the same labellers, in any
+process. What is learned stays with the client; only its update shows it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedgrain.engines.built_model import BuiltModel
+from fedgrain.federated.averaging import State
+from fedgrain.federated.federation import Client, ImageSource
+from fedgrain.federated.local_training import TrainingData
+from fedgrain.heads import Supervised, supervise
+from fedgrain.heads.chunks import run_in_chunks
+from fedgrain.heads.leaf_softmax import LeafSoftmax
+from fedgrain.knowledge.labeller import (
+    Evidence,
+    LabellerModel,
+    children_of,
+    inferred_known,
+    label_counts,
+    learned,
+)
+
+
+class LabelReader:
+    """The labels of one client, and what a model makes of them."""
+
+    def __init__(self, model: BuiltModel, source: ImageSource, client: Client) -> None:
+        self.model, self.source, self.part = model, source, client.train
+        labels, who, count = self.part.labels, self.part.labellers, len(client.known)
+        taxonomy, least = model.taxonomy, model.spec.min_count
+        self.known = inferred_known(taxonomy, labels, who, count, least)
+        self.passes = label_counts(taxonomy, labels, who, count).astype(np.float64)
+        self.first = LabellerModel(taxonomy, self.known, np.zeros(count))  # before it is learned
+
+    @cached_property
+    def coarse(self) -> NDArray[np.int64]:
+        """Which samples have a label that leaves the class open."""
+        return np.flatnonzero(self.model.taxonomy.child_counts[self.part.labels] > 0)
+
+    def supervised(self, labellers: LabellerModel) -> Supervised:
+        """Return the loss that reads every label as its labeller writes."""
+        writes = [labellers.writes(labeller) for labeller in range(len(labellers.known))]
+        return supervise(self.model.head, "learned", writes=writes)
+
+    def learned(self, weights: State) -> LabellerModel:
+        """Return how the labellers write, as the model with these weights sees it."""
+        return self._learned(self._logits(weights))
+
+    def loss(self, weights: State) -> Supervised:
+        """Return the loss for a round that starts from these weights."""
+        return self.supervised(self.learned(weights))
+
+    def shared_out(self, weights: State) -> tuple[Supervised, TrainingData]:
+        """Return the loss for a round, and every label distributed over the leaves."""
+        head = self.model.head
+        assert isinstance(head, LeafSoftmax)  # the trainer asks no other
+        logits = self._logits(weights)
+        supervised = self.supervised(self._learned(logits))
+        labels = torch.from_numpy(self.part.labels)
+        positions = head.leaf_position.cpu()[labels].clamp_min(0)
+        shares = torch.nn.functional.one_hot(positions, len(head.sums.leaves)).float()
+        targets = self.targets()[self.coarse]
+        blocks = zip(self.model.split(logits), self.model.split(targets), strict=True)
+        if len(self.coarse):
+            open_shares = [supervised.responsibilities(*block).cpu() for block in blocks]
+            shares[torch.from_numpy(self.coarse)] = torch.cat(open_shares)
+        return supervised, TrainingData(self.source, self.part.indices, shares)
+
+    def targets(self) -> Tensor:
+        """Return the labels [samples]; with several labellers also who wrote each [samples, 2]."""
+        labels = torch.from_numpy(self.part.labels)
+        if self.part.labellers is None:
+            return labels
+        return torch.stack([labels, torch.from_numpy(self.part.labellers)], 1)
+
+    def at_branch(self, branch: int, weights: State) -> LabellerModel:
+        """Return how the labellers write at one branch, as the net of this branch sees it."""
+        taxonomy = self.model.taxonomy
+        rows = np.flatnonzero(self.part.labels == branch)
+        net = self.model.branch_nets[branch]
+        net.load_state_dict(weights)
+        blocks = self.model.blocks(self.source, self.part.indices[rows])
+        outputs = [run_in_chunks(net, images).cpu() for images in blocks]
+        children = taxonomy.children(branch).astype(np.int64)
+        scores = torch.cat(outputs) if outputs else torch.empty(0, len(children))
+        below = np.zeros(len(taxonomy))
+        below[children] = 1.0
+        evidence = Evidence(
+            self.passes * below, self._who(rows), np.tile(children, (len(rows), 1)), _shares(scores)
+        )
+        return learned(self.first, evidence)
+
+    def _learned(self, logits: Tensor) -> LabellerModel:
+        """Estimate the labellers from the logits of the coarse samples."""
+        labels = self.part.labels[self.coarse]
+        children, found = children_of(self.model.taxonomy, labels), []
+        blocks = self.model.split(torch.from_numpy(children))
+        for block, columns in zip(self.model.split(logits), blocks, strict=True):
+            of_children = self.model.head.node_log_probs(block).gather(1, columns)
+            found.append(of_children.masked_fill(columns == 0, -torch.inf).cpu())
+        scores = torch.cat(found) if len(labels) else torch.empty(children.shape)
+        evidence = Evidence(self.passes, self._who(self.coarse), children, _shares(scores))
+        return learned(self.first, evidence)
+
+    def _logits(self, weights: State) -> Tensor:
+        """Return the model's logits for the coarse samples."""
+        net = self.model.net
+        net.load_state_dict(weights)
+        blocks = self.model.blocks(self.source, self.part.indices[self.coarse])
+        outputs = [run_in_chunks(net, images) for images in blocks]
+        return torch.cat(outputs) if outputs else torch.empty(0, self.model.head.num_outputs)
+
+    def _who(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the labellers of some samples; a single labeller has the number 0."""
+        who = self.part.labellers
+        return np.zeros(len(rows), np.int64) if who is None else who[rows]
+
+
+def _shares(scores: Tensor) -> NDArray[np.float64]:
+    """Return the softmax of the scores [images, children] in float64."""
+    return np.asarray(scores.double().softmax(1).numpy())
