@@ -69,13 +69,15 @@ class Evidence:
 
 def inferred_known(
     taxonomy: Taxonomy, labels: Ints, labellers: Ints | None = None, count: int = 1,
-    min_count: int = LABELS_TO_KNOW,
+    min_count: int | None = None,
 ) -> BoolArray:  # fmt: skip
     """Return the nodes each labeller seems to know [labellers, nodes].
 
-    A labeller knows what it wrote, or wrote something below of, at least ``min_count`` times.
+    A labeller knows what it wrote, or wrote something below of, at least ``min_count`` times
+    (default 2).
     """
-    known = label_counts(taxonomy, labels, labellers, count) >= min_count
+    least = LABELS_TO_KNOW if min_count is None else min_count
+    known = label_counts(taxonomy, labels, labellers, count) >= least
     known[:, 0] = True
     return known
 
