@@ -14,7 +14,7 @@ from fedgrain.knowledge import knowledge_file
 from fedgrain.parsing import MAX_DEPTH, parse_json, parse_toml
 from fedgrain.preparation.config import read_config, setting_of
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.studies.study import read_study
+from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.taxonomy import read_json as read_taxonomy
 

@@ -127,7 +127,7 @@ def run_study(file: Path, folder: Path) -> int:
     """Run a study as the command does, but in one process; print a refusal as the command does."""
     from fedgrain.errors import FedgrainError
     from fedgrain.studies.execute import run_study as execute
-    from fedgrain.studies.study import read_study
+    from fedgrain.studies.study_file import read_study
 
     def work() -> None:
         outcome = execute(read_study(file), folder, Inline(), Quiet())

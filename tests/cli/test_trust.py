@@ -22,7 +22,7 @@ from fedgrain.plugins import OWN, named_code
 from fedgrain.preparation.config import Config
 from fedgrain.report.html import write_report
 from fedgrain.runs.operating_curve import curve_of_run
-from fedgrain.studies.study import read_study
+from fedgrain.studies.study_file import read_study
 
 PLAIN = {"dataset": "glyphs", "net": "cnn-32", "rounds": 1, "clients": 2, "alpha": 0.0}
 ASK = "add --trust-code"

@@ -38,7 +38,9 @@ def test_local_only_is_one_client_with_its_own_images_and_labels():
         assert np.array_equal(alone.known, client.known)
 
 
-@pytest.mark.parametrize("bound", [{"pooled": True}, {"only_client": 2}])
+@pytest.mark.parametrize(
+    "bound", [{"pooled": True}, {"only_client": 2}, {"pooled": True, "supervision": "learned"}]
+)
 def test_bounds_train(bound):
     values = run(Config(**SMALL, **bound)).values
     assert values["rounds"] == 2
@@ -49,7 +51,6 @@ def test_bounds_train(bound):
     ("settings", "words"),
     [
         ({"pooled": True, "only_client": 1}, "exclude each other"),
-        ({"pooled": True, "supervision": "projection"}, "does not keep which client wrote a label"),
         ({"pooled": True, "validation": "clients"}, "has no clients to validate"),
         ({"only_client": -1}, "only_client is -1"),
     ],

@@ -20,7 +20,8 @@ from fedgrain.studies.execute import run_study
 from fedgrain.studies.executors import local_workers
 from fedgrain.studies.methods import parse_method
 from fedgrain.studies.presets import PRESETS, preset
-from fedgrain.studies.study import Study, plan_runs, read_study, run_name, selected
+from fedgrain.studies.study import Study, plan_runs, run_name, selected
+from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.studies.tables import score_tables
 from study_parts import killed_once, long_sleep, process_number

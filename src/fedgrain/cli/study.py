@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import sys
@@ -27,9 +28,11 @@ def add_to(commands: Any) -> None:
         description="Run a grid of methods x alphas x seeds (x data sets), with a search of "
         "learning rates first if asked, and print its table. A study is a folder: the same "
         "command resumes it after an interruption, and may add to its grid.",
-        epilog="Studies by name: demo, paper-cifar100, paper-tiny-imagenet, paper-imagenet, "
-        "paper-zero-shot. Methods: <head>/<supervision> such as flat-softmax/projection, "
-        "fedbdft/paper, and the bounds local-only, centralised, oracle (oracle:<head>). "
+        epilog="Studies by name: demo, alone (is it better than alone? each site of your manifest "
+        "alone, all together, all images at one place), paper-cifar100, paper-tiny-imagenet, "
+        "paper-imagenet, paper-zero-shot. Methods: <head>/<supervision> such as "
+        "flat-softmax/projection, fedbdft/paper, and the bounds local-only, centralised, oracle "
+        "(oracle:<head>, or of a method, local-only:<head>/<supervision>). "
         "With settings of its own a method is a variant: flat-softmax/projection+laziness=0.1.",
     )
     parser.add_argument("study", metavar="NAME|FILE.toml", help="a study by name, or its file")
@@ -38,6 +41,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--dask", metavar="ADDRESS", help="run on a Dask cluster instead")
     grid = parser.add_argument_group("the grid (lists are separated by commas)")
     grid.add_argument("--datasets", type=_words, metavar="A,B")
+    grid.add_argument(
+        "--data-root", metavar="DIR", help="where the images are; short for --set data_root=DIR"
+    )
     grid.add_argument("--methods", type=_words, metavar="A,B")
     grid.add_argument("--alphas", type=_floats, metavar="0,0.9")
     grid.add_argument("--seeds", type=_ints, metavar="47,48", help="numbers, or a range 47-56")
@@ -117,6 +123,8 @@ def _study_of(args: argparse.Namespace) -> Study:
     parts += ["branch_candidates", "search_seeds"]
     given = {name: getattr(args, name) for name in parts if getattr(args, name) is not None}
     settings = args.settings + ([] if args.rounds is None else [f"rounds={args.rounds}"])
+    if args.data_root is not None:
+        settings.append(f"data_root={json.dumps(args.data_root)}")  # whatever it is, it is a text
     return chosen_study(
         args.study, given, settings, args.search_settings, trust_code=args.trust_code
     )
@@ -125,12 +133,13 @@ def _study_of(args: argparse.Namespace) -> Study:
 def run(args: argparse.Namespace) -> None:
     """Run or resume a study; print its table, its findings and its figure.
 
-    Studies by name use portable arithmetic, so that they compare with published figures.
+    Studies of published data by name use portable arithmetic, so that they compare with published
+    figures.
     """
     from fedgrain.arithmetic import prefer_portable
     from fedgrain.studies.options import is_file
 
-    if not is_file(args.study):
+    if not is_file(args.study) and args.study != "alone":
         prefer_portable()  # before anything loads numpy or torch
     from fedgrain.cores import available_cores
     from fedgrain.errors import StudyError
@@ -188,9 +197,10 @@ def _again(args: argparse.Namespace, folder: Path, study: Study) -> str:
 
 
 def _list(study: Study, only: list[str], as_json: bool) -> None:
+    from fedgrain.studies.own_sites import with_sites
     from fedgrain.studies.study import plan_runs, selected
 
-    names = [planned.name for planned in selected(plan_runs(study, {}), only)]
+    names = [planned.name for planned in selected(plan_runs(with_sites(study), {}), only)]
     if as_json:
         print_json({"study": study.name, "runs": names})
     else:

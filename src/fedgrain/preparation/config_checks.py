@@ -96,10 +96,5 @@ def _check_zero_shot_and_bounds(config: Config) -> None:
         )
     if config.pooled and config.only_client is not None:
         raise ConfigError("pooled and only_client exclude each other; choose one")
-    if config.pooled and config.supervision in ("projection", "learned"):
-        raise ConfigError(
-            f"pooled does not keep which client wrote a label, but {config.supervision} needs it; "
-            "choose supervision paper"
-        )
     if config.pooled and config.validation == "clients":
         raise ConfigError("pooled has no clients to validate; set validation to server")

@@ -1,26 +1,27 @@
 """Two of the bounds that frame every table (method, section 10); the oracle is plain alpha 0.
 
-*centralised*: one site holds everyone's images, each with the label its own client wrote, and reads
-the labels as the paper does. *local-only*: one client trains alone on what it holds; a study takes
-the mean over clients.
+*centralised*: one site holds everyone's images, each with the label its own client wrote. Under
+`paper` and `marginal` it does not matter who wrote a label; otherwise the site keeps that too.
+*local-only*: one client trains alone on what it holds; a study takes the mean over clients.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from fedgrain.data import LabelledImages
 from fedgrain.errors import ConfigError
 from fedgrain.federated import Client, LabelledPart
+from fedgrain.federated.federation import Indices
 from fedgrain.preparation.config import Config
+
+_ANONYMOUS = frozenset({"paper", "marginal"})  # read a label alike, whoever wrote it
 
 
 def training_sites(config: Config, clients: tuple[Client, ...]) -> tuple[Client, ...]:
     """Return the clients that train: all of them, all pooled at one site, or only one."""
     if config.pooled:
-        images = np.concatenate([client.train.indices for client in clients])
-        labels = np.concatenate([client.train.labels for client in clients])
-        known = np.logical_or.reduce([client.knows for client in clients])[None]
-        return (Client("all clients", LabelledPart(images, labels), known),)
+        return (_pooled(clients, by_labeller=not _ANONYMOUS.issuperset(_supervisions(config))),)
     if config.only_client is None:
         return clients
     if config.only_client >= len(clients):
@@ -29,3 +30,37 @@ def training_sites(config: Config, clients: tuple[Client, ...]) -> tuple[Client,
             f"from 0 to {len(clients) - 1}"
         )
     return (clients[config.only_client],)
+
+
+def own_validation(config: Config, data: LabelledImages, validation: Indices) -> Indices:
+    """Return the validation images that decide when to stop.
+
+    A site of a manifest that trains alone has only its own, if it has any. Without test images all
+    stay: then the run is tested on them.
+    """
+    if config.only_client is None or config.partition != "manifest" or data.clients is None:
+        return validation
+    own = validation[data.clients[validation] == config.only_client]
+    return own if len(own) and data.split_counts.get("test") else validation
+
+
+def _supervisions(config: Config) -> set[str]:
+    return {config.supervision or "paper", config.first_stage_supervision or "paper"}
+
+
+def _pooled(clients: tuple[Client, ...], *, by_labeller: bool) -> Client:
+    """Return one client with everyone's images, and their labellers if they matter."""
+    images = np.concatenate([client.train.indices for client in clients])
+    labels = np.concatenate([client.train.labels for client in clients])
+    if not by_labeller:
+        known = np.logical_or.reduce([client.knows for client in clients])[None]
+        return Client("all clients", LabelledPart(images, labels), known)
+    known = np.concatenate([client.known for client in clients])
+    first = np.cumsum([0, *(len(client.known) for client in clients)])
+    whose = [
+        start
+        + (np.zeros(len(c.train), np.int64) if c.train.labellers is None else c.train.labellers)
+        for start, c in zip(first, clients, strict=False)
+    ]
+    labellers = np.concatenate(whose) if len(known) > 1 else None
+    return Client("all clients", LabelledPart(images, labels, labellers), known)

@@ -35,7 +35,7 @@ from fedgrain.models.model_folder import ModelDescription
 from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.client_labels import labelled_clients
 from fedgrain.preparation.config import Config
-from fedgrain.preparation.participants import training_sites
+from fedgrain.preparation.participants import own_validation, training_sites
 from fedgrain.preparation.zero_shot import hide_unseen, seen_taxonomy
 from fedgrain.taxonomy import Taxonomy, coarsen
 
@@ -95,12 +95,13 @@ def prepare_from(config: Config, data: LabelledImages) -> Prepared:
     clients = training_sites(config, labelled_clients(config, data, taxonomy, parts, knowledge))
     on_server = config.validation == "server"
     labels = data.taxonomy.nearest_in(taxonomy)[data.labels].astype(np.int64)
+    deciding = own_validation(config, data, validation)
     federation = Federation(
         source=ImageSource(data.images, data.normalisation),
         taxonomy=taxonomy,
         full_taxonomy=data.taxonomy,
         clients=clients,
-        validation=LabelledPart(validation, labels[validation]) if on_server else None,
+        validation=LabelledPart(deciding, labels[deciding]) if on_server else None,
     )
     test = data.split_indices("test") if "test" in data.split_names else np.empty(0, np.int64)
     spec, settings = model_spec(config, min(data.size)), training_settings(config)

@@ -52,17 +52,18 @@ def over_alpha(
                 "x": [alpha for alpha, _, _ in points],
                 "y": [found.mean for _, found, _ in points],
                 "error_y": {"type": "data", "array": intervals, "visible": any(intervals)},
-                "text": [_spoken_estimate(found, seeds) for _, found, seeds in points],
+                "text": [spoken_estimate(found, seeds) for _, found, seeds in points],
                 "hovertemplate": "%{fullData.name}, alpha %{x}<br>%{text}<extra></extra>",
-                **_look(number),
+                **look_of(number),
             }
         )
-    layout = _axes("granularity skew alpha", f"{metric}, mean and 95% interval", traces)
+    layout = axes_layout("granularity skew alpha", f"{metric}, mean and 95% interval", traces)
     layout["xaxis"]["tickvals"] = sorted({x for trace in traces for x in trace["x"]})
     return {"data": traces, "layout": layout}
 
 
-def _spoken_estimate(found: Estimate, seeds: Mapping[int, float]) -> str:
+def spoken_estimate(found: Estimate, seeds: Mapping[int, float]) -> str:
+    """Return mean and interval, and the value of every seed."""
     shown = f"{found.mean:.4f}" + (f" ± {found.interval:.4f}" if found.interval else "")
     runs = [f"seed {seed}: {value:.4f}" for seed, value in seeds.items()]
     lines = ["; ".join(runs[start : start + 4]) for start in range(0, len(runs), 4)]
@@ -76,7 +77,7 @@ def curves(by_name: Mapping[str, Sequence[float | None]], across: str, up: str) 
         if not values:
             continue
         shown = thinned(len(values))
-        look = _look(number)
+        look = look_of(number)
         look.pop("marker")
         traces.append(
             {
@@ -89,7 +90,7 @@ def curves(by_name: Mapping[str, Sequence[float | None]], across: str, up: str) 
                 **look,
             }
         )
-    layout = _axes(across, up, traces)
+    layout = axes_layout(across, up, traces)
     if max(map(len, by_name.values()), default=0) <= _WHOLE_ROUNDS:
         layout["xaxis"]["dtick"] = 1  # there is no round 1.5
     return {"data": traces, "layout": layout}
@@ -176,7 +177,7 @@ def knowledge_map(
         "colorbar": {"tickformat": ".0%"},
         "hovertemplate": "%{y} labels %{x} at %{z:.0%} of its depth<extra></extra>",
     }
-    layout = _axes("", "")
+    layout = axes_layout("", "")
     layout["yaxis"].update(type="category", autorange="reversed", dtick=1)
     layout["xaxis"].update(
         type="category",
@@ -198,7 +199,8 @@ def _unique_names(taxonomy: Taxonomy, nodes: Sequence[int]) -> list[str]:
     ]
 
 
-def _look(number: int) -> dict[str, Any]:
+def look_of(number: int) -> dict[str, Any]:
+    """Return the line and the marker of the method with this number."""
     colour = COLOURS[number % len(COLOURS)]
     dash = _DASHES[number // len(COLOURS) % len(_DASHES)]
     return {
@@ -207,7 +209,7 @@ def _look(number: int) -> dict[str, Any]:
     }
 
 
-def _axes(across: str, up: str, traces: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def axes_layout(across: str, up: str, traces: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """Return the layout of a plot, with room for the whole legend under the axis."""
     names = {trace["name"] for trace in traces}
     columns = 2 if max(map(len, names), default=0) <= _TWO_IN_A_ROW else 1

@@ -131,10 +131,10 @@ def _mean_loss(line: Mapping[str, Any]) -> float | None:
     return fmean(losses) if losses else None
 
 
-def knowledge_block(views: list[Any]) -> Block:
+def knowledge_block(views: list[Any], chosen_by: str = "alpha") -> Block:
     """Return what each client knows."""
     text = (
         "How far down the taxonomy each client labels each class (classes from left to right in "
         "the order of the taxonomy): 100% is the class itself, 0% the root."
     )
-    return Block("knowledge", "What each client knows", text, tuple(views), "alpha")
+    return Block("knowledge", "What each client knows", text, tuple(views), chosen_by)

@@ -15,7 +15,7 @@ from fedgrain.plugins import Trust
 from fedgrain.report.picture_files import new_figure, plain_axes, write_picture
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.collect import Results, run_folders
-from fedgrain.studies.methods import parse_method
+from fedgrain.studies.methods import Skew, parse_method, skew_name
 from fedgrain.studies.study import safe_name
 
 # Okabe and Ito's palette: distinct for every common kind of colour vision, as are the markers.
@@ -34,7 +34,7 @@ def draw_study(folder: str | Path, results: Results) -> list[Path]:
     if not results.scores:
         return []
     paths: list[Path] = []
-    if len(results.study.alphas) > 1:
+    if len(results.study.skews) > 1:
         paths += draw_over_alpha(results, directory / "hf_over_alpha")
     for dataset in results.study.datasets:
         paths += _draw_training(
@@ -50,6 +50,11 @@ def _stem(directory: Path, name: str, dataset: str, results: Results) -> Path:
     if len(results.study.datasets) == 1:
         return directory / name
     return directory / f"{name}-{safe_name(dataset)}"
+
+
+def _title(dataset: str, alpha: Skew) -> str:
+    """Return the title of a panel."""
+    return dataset if alpha is None else f"{dataset}, {skew_name(alpha)}"
 
 
 def style_of(number: int) -> dict[str, Any]:
@@ -70,8 +75,8 @@ def draw_over_alpha(results: Results, path_stem: Path) -> list[Path]:
         points = {
             m: [
                 (alpha, value)
-                for alpha in sorted(study.alphas)
-                if (value := results.estimate(dataset, m, alpha, "hf"))
+                for alpha in study.ascending
+                if alpha is not None and (value := results.estimate(dataset, m, alpha, "hf"))
             ]
             for m in study.methods
         }
@@ -85,9 +90,9 @@ def draw_over_alpha(results: Results, path_stem: Path) -> list[Path]:
             look = style_of(study.methods.index(method))
             axes.errorbar(alphas, means, yerr=errors, capsize=3, label=method, **look)
         axes.set_title(dataset)
-        _finish(axes, "granularity skew alpha", "HF, mean and 95% interval over seeds")
-        axes.set_xticks(study.alphas)
-    return _with_legend(figure, panels, path_stem)
+        label_axes(axes, "granularity skew alpha", "HF, mean and 95% interval over seeds")
+        axes.set_xticks([alpha for alpha in study.ascending if alpha is not None])
+    return with_legend(figure, panels, path_stem)
 
 
 def _panels(columns: Sequence[Any]) -> tuple[Figure, Any]:
@@ -101,8 +106,8 @@ def _draw_training(
 ) -> list[Path]:
     """Draw validation HF over rounds and cycles: the mean over seeds, a panel per alpha."""
     study = results.study
-    figure, panels = _panels(study.alphas)
-    for alpha, axes in zip(sorted(study.alphas), panels, strict=True):
+    figure, panels = _panels(study.skews)
+    for alpha, axes in zip(study.ascending, panels, strict=True):
         for number, method in enumerate(study.methods):
             curves = []
             for place in _finished(folder, results, dataset, method, alpha):
@@ -117,16 +122,16 @@ def _draw_training(
             held = [curve + curve[-1:] * (longest - len(curve)) for curve in curves]
             axes.plot(range(1, longest + 1), np.mean(held, axis=0), label=method, **look)
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_title(f"{dataset}, alpha {alpha:g}")
-        _finish(axes, rounds_axis(), "validation HF")
-    return _with_legend(figure, panels, path_stem)
+        axes.set_title(_title(dataset, alpha))
+        label_axes(axes, rounds_axis(), "validation HF")
+    return with_legend(figure, panels, path_stem)
 
 
 def _draw_depths(folder: str | Path, results: Results, dataset: str, path_stem: Path) -> list[Path]:
     """Draw the accuracy at each depth of H: the mean over seeds, a panel per alpha."""
     study = results.study
-    figure, panels = _panels(study.alphas)
-    for alpha, axes in zip(sorted(study.alphas), panels, strict=True):
+    figure, panels = _panels(study.skews)
+    for alpha, axes in zip(study.ascending, panels, strict=True):
         for number, method in enumerate(study.methods):
             found = [
                 place.read_result()["accuracy_per_depth"]
@@ -139,9 +144,9 @@ def _draw_depths(folder: str | Path, results: Results, dataset: str, path_stem: 
             mean = np.mean([depths[:deepest] for depths in found], axis=0)
             axes.plot(range(1, deepest + 1), mean, label=method, **style_of(number))
             axes.set_xticks(range(1, deepest + 1))
-        axes.set_title(f"{dataset}, alpha {alpha:g}")
-        _finish(axes, "depth in the taxonomy", "accuracy")
-    return _with_legend(figure, panels, path_stem)
+        axes.set_title(_title(dataset, alpha))
+        label_axes(axes, "depth in the taxonomy", "accuracy")
+    return with_legend(figure, panels, path_stem)
 
 
 def draw_operating_curves(
@@ -154,7 +159,7 @@ def draw_operating_curves(
     """
     from fedgrain.runs.operating_curve import curve_of_run
 
-    alpha, paths = max(results.study.alphas), list[Path]()
+    alpha, paths = results.study.ascending[-1], list[Path]()
     for dataset in results.study.datasets:
         figure = new_figure(4.8, 4.4)
         axes = figure.subplots()
@@ -166,16 +171,16 @@ def draw_operating_curves(
             axes.plot(curve.hr, curve.hp, label=method, **{**look, "marker": None})
             hr, hp, _ = curve.at(0.5)
             axes.plot([hr], [hp], **{**look, "linestyle": ""})
-        axes.set_title(f"{dataset}, alpha {alpha:g}; markers: P of at least 0.5")
-        _finish(axes, "HR: how far down", "HP: how right")
+        axes.set_title(f"{_title(dataset, alpha)}; markers: P of at least 0.5")
+        label_axes(axes, "HR: how far down", "HP: how right")
         if axes.lines:
             stem = _stem(Path(folder) / "figures", "operating_curve", dataset, results)
-            paths += _with_legend(figure, [axes], stem)
+            paths += with_legend(figure, [axes], stem)
     return paths
 
 
 def _finished(
-    folder: str | Path, results: Results, dataset: str, method: str, alpha: float
+    folder: str | Path, results: Results, dataset: str, method: str, alpha: Skew
 ) -> list[RunFolder]:
     """Return the finished runs of a cell over all seeds."""
     return [
@@ -186,12 +191,13 @@ def _finished(
     ]
 
 
-def _finish(axes: Axes, across: str, up: str) -> None:
+def label_axes(axes: Axes, across: str, up: str) -> None:
+    """Name both axes, and give them their plain look."""
     axes.set(xlabel=across, ylabel=up)
     plain_axes(axes)
 
 
-def _with_legend(figure: Figure, panels: Sequence[Axes], path_stem: Path) -> list[Path]:
+def with_legend(figure: Figure, panels: Sequence[Axes], path_stem: Path) -> list[Path]:
     """Put one legend to the right of the last panel, as large as it needs; write the picture."""
     entries: dict[str, Any] = {}  # a method may be in one panel alone
     for axes in panels:

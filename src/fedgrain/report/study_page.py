@@ -28,10 +28,13 @@ from fedgrain.report.page import (
 )
 from fedgrain.report.page_tables import Sheet, setting, sheet, sheet_of
 from fedgrain.report.run_page import knowledge_block
+from fedgrain.report.site_figures import alone_plot, by_site
 from fedgrain.runs.run_folder import RunFolder
+from fedgrain.studies.alone import AloneRow, alone_note, alone_rows, alone_tables
 from fedgrain.studies.collect import Results, read_results
 from fedgrain.studies.headline import sentence
-from fedgrain.studies.methods import is_bound, method_name
+from fedgrain.studies.methods import Skew, is_bound, method_name, skew_name
+from fedgrain.studies.site_tables import site_estimates
 from fedgrain.studies.study import PlannedRun, cell_runs, plan_runs
 from fedgrain.studies.study_folder import Rates, StudyFolder
 from fedgrain.studies.tables import score_tables
@@ -48,9 +51,13 @@ def study_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page
         if (found := RunFolder(place.runs / run.name)).result.exists()
     }
     look, looked_at = _closest(results, place, rates, images, trust_code)
-    blocks = [_over_alpha_block(results), _training_block(results, place, rates)]
+    scores = _over_alpha_block(results) if results.study.simulated else _by_site_block(results)
+    rows = alone_rows(results)
+    blocks = [_alone_block(rows)] if rows else []
+    blocks += [scores, _training_block(results, place, rates)]
     if look.knowledge:
-        blocks.append(knowledge_block(look.knowledge))
+        chosen_by = "alpha" if results.study.simulated else ""
+        blocks.append(knowledge_block(look.knowledge, chosen_by))
     first = next((RunFolder(place.runs / name) for name in values), None)
     notes = [*(f"{left}." for left in results.left()), *look.notes]
     return Page(
@@ -70,7 +77,7 @@ def study_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page
 
 
 def _cell(
-    results: Results, place: StudyFolder, rates: Rates, cell: tuple[str, str, float]
+    results: Results, place: StudyFolder, rates: Rates, cell: tuple[str, str, Skew]
 ) -> list[RunFolder]:
     """Return the finished runs of a data set, method and alpha, over all seeds."""
     study = results.study
@@ -86,7 +93,7 @@ def _closest(
     study, metric = results.study, list(results.metrics)[-1]
     dataset = study.datasets[0]
     methods = [m for m in study.methods if not is_bound(m)]
-    for alpha in sorted(study.alphas, reverse=True):
+    for alpha in reversed(study.ascending):
         means = {m: results.estimate(dataset, m, alpha, metric) for m in methods}
         order = sorted((m for m in methods if means[m]), key=lambda m: -means[m].mean)  # type: ignore[union-attr]
         for method in order:
@@ -105,8 +112,10 @@ def _knowledge_configs(
     """Return a config per alpha, the largest first: at a seed every method has the same clients."""
     study = results.study
     cells = {
-        f"alpha {alpha:g}": cell_runs(study, dataset, method, alpha, study.seeds[0], rates)
-        for alpha in sorted(study.alphas, reverse=True)
+        skew_name(alpha) or "knowledge": cell_runs(
+            study, dataset, method, alpha, study.seeds[0], rates
+        )
+        for alpha in reversed(study.ascending)
     }
     return {name: next(iter(runs.values())) for name, runs in cells.items()}
 
@@ -120,9 +129,9 @@ def _over_alpha_block(results: Results) -> Block:
         rows = []
         for method in study.methods:
             points[method] = []
-            for alpha in sorted(study.alphas):
+            for alpha in study.ascending:
                 found = results.estimate(dataset, method, alpha, metric)
-                if found is None:
+                if found is None or alpha is None:
                     continue
                 seeds = results.by_seed(dataset, method, alpha, metric)
                 points[method].append((alpha, found, seeds))
@@ -137,10 +146,40 @@ def _over_alpha_block(results: Results) -> Block:
     return Block("over-alpha", f"{shown} over alpha", text, tuple(views), "data set")
 
 
+def _by_site_block(results: Results) -> Block:
+    metric = list(results.metrics.values())[-1]
+    views = []
+    for dataset in results.study.datasets:
+        points = site_estimates(results, dataset)
+        rows = [
+            (method, site, found.mean, found.interval, *(s.get(n) for n in results.study.seeds))
+            for method, of_method in points.items()
+            for site, found, s in of_method
+        ]
+        if rows:
+            seeds = (f"seed {seed}" for seed in results.study.seeds)
+            names = ("method", "site (its test images)", f"mean {metric}", "± 95%", *seeds)
+            table = sheet(f"{metric} by site, {dataset}", names, rows)
+            views.append(View(dataset, by_site(points, metric), table))
+    text = "Point at a marker for its interval and runs; the table below says the same."
+    return Block("by-site", f"{metric} by site", text, tuple(views), "data set")
+
+
+def _alone_block(rows: Sequence[AloneRow]) -> Block:
+    views = []
+    for dataset, method in dict.fromkeys((row.dataset, row.method) for row in rows):
+        mine = [row for row in rows if (row.dataset, row.method) == (dataset, method)]
+        (table,) = alone_tables(mine)
+        views.append(View(f"{dataset}, {method}", alone_plot(mine), sheet_of(table)))
+    own = " ".join(row.sentence for row in rows if row.site is not None and row.own_images)
+    text = f"{own} {alone_note(rows)}"
+    return Block("alone", "Better than alone?", text, tuple(views), "method")
+
+
 def _training_block(results: Results, place: StudyFolder, rates: Rates) -> Block:
     study = results.study
     views = []
-    for dataset, alpha in product(study.datasets, sorted(study.alphas, reverse=True)):
+    for dataset, alpha in product(study.datasets, reversed(study.ascending)):
         by_method = {}
         for method in study.methods:
             runs = _cell(results, place, rates, (dataset, method, alpha))
@@ -149,11 +188,13 @@ def _training_block(results: Results, place: StudyFolder, rates: Rates) -> Block
             if mean:
                 by_method[method] = mean
         if by_method:
-            name = f"alpha {alpha:g}" if len(study.datasets) == 1 else f"{dataset}, alpha {alpha:g}"
+            several = len(study.datasets) > 1 or alpha is None
+            name = ", ".join([dataset] * several + [skew_name(alpha)] * (alpha is not None))
             across = rounds_axis()
             views.append(curves_view(name, by_method, across, "validation HF"))
     text = "Mean over seeds; a run that stopped early stays where it stopped."
-    return Block("training", "Training", text, tuple(views), "alpha")
+    chosen_by = "alpha" if study.simulated else "data set"
+    return Block("training", "Training", text, tuple(views), chosen_by)
 
 
 def _mean_curve(found: Sequence[Sequence[float]]) -> list[float]:
@@ -190,7 +231,9 @@ def _settings(
     shown = (*results.metrics.values(), "validation HF", "rounds", "cycles", "seconds", "status")
     note = "Again, from inside the folder: fedgrain run runs/RUN/config.toml --out again/RUN"
     runs = sheet("Every run", ("run", "method", *differing, *shown), rows, note)
-    common = {n: v for n, v in next(iter(configs.values())).items() if n not in differing}
+    study = results.study
+    without = {*differing, *["alpha"] * (not study.simulated), *["clients"] * study.own_sites}
+    common = {n: v for n, v in next(iter(configs.values())).items() if n not in without}
     sheets = [runs, settings_sheet("Settings of every run", common)]
     if rates:
         found_rates = [

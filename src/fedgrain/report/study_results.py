@@ -11,9 +11,13 @@ from typing import Any
 from fedgrain.errors import FedgrainError
 from fedgrain.files import write_text
 from fedgrain.plugins import Trust
+from fedgrain.report.site_figures import draw_sites
 from fedgrain.report.study_figures import draw_operating_curves, draw_study
+from fedgrain.studies.alone import AloneRow, alone_note, alone_rows, alone_tables
 from fedgrain.studies.collect import Results, read_results
 from fedgrain.studies.headline import sentence
+from fedgrain.studies.methods import is_bound
+from fedgrain.studies.site_tables import site_tables
 from fedgrain.studies.table_formats import format_tables
 from fedgrain.studies.tables import Table, score_tables
 
@@ -25,6 +29,7 @@ class WrittenResults:
     """The results of a study, and the pictures that were drawn of them."""
 
     results: Results
+    alone: list[AloneRow]
     tables: list[Table]
     pictures: list[Path]
 
@@ -34,6 +39,7 @@ class WrittenResults:
             "study": self.results.study.name,
             **json.loads(format_tables(self.tables, "json")),
             "sentence": sentence(self.results),
+            "alone": [row.content() for row in self.alone],
             "figures": [str(path) for path in self.pictures],
             "missing": self.results.missing,
             "cut_short": self.results.cut_short,
@@ -41,20 +47,31 @@ class WrittenResults:
 
     def text(self) -> str:
         """Return the same to be read."""
-        lines = [format_tables(self.tables, "text"), sentence(self.results), *self.results.left()]
+        competing = [name for name in self.results.study.methods if not is_bound(name)]
+        tables = alone_tables(self.alone) if len(competing) == 1 else []  # one method: one table
+        lines = [format_tables(tables or self.tables, "text")]
+        if self.alone:
+            lines += [alone_note(self.alone), "", *_own(self.alone), ""]
+        lines += [sentence(self.results), *self.results.left()]
         if self.results.missing:
             lines.append("no operating curve yet: some cells have no result")
         lines += [f"figure: {path}" for path in self.pictures if path.suffix == ".png"]
         return "\n".join(lines)
 
 
+def _own(rows: list[AloneRow]) -> list[str]:
+    """Return what each site reads about its own images; the table has the rest."""
+    return [row.sentence for row in rows if row.site is not None and row.own_images]
+
+
 def write_results(folder: Path, *, trust_code: Trust = False) -> WrittenResults:
     """Write the tables and the figures of a study's finished runs into its folder."""
     results = read_results(folder)
-    tables = score_tables(results)
+    alone = alone_rows(results)
+    tables = [*score_tables(results), *site_tables(results), *alone_tables(alone)]
     for form, name in _FILES.items():
         write_text(folder / name, format_tables(tables, form))
-    return WrittenResults(results, tables, draw(folder, results, trust_code))
+    return WrittenResults(results, alone, tables, draw(folder, results, trust_code))
 
 
 def draw(folder: Path, results: Results, trust: Trust) -> list[Path]:
@@ -62,7 +79,7 @@ def draw(folder: Path, results: Results, trust: Trust) -> list[Path]:
 
     It is left out if the images are not available.
     """
-    pictures = draw_study(folder, results)
+    pictures = [*draw_sites(folder, results), *draw_study(folder, results)]
     if results.missing:
         return pictures
     try:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from fedgrain.studies.execute import run_study
     from fedgrain.studies.executors import dask_workers, local_workers
     from fedgrain.studies.presets import preset
-    from fedgrain.studies.study import Study, read_study
+    from fedgrain.studies.study import Study
+    from fedgrain.studies.study_file import read_study
     from fedgrain.studies.table_formats import format_tables
     from fedgrain.studies.tables import Table, score_tables
 else:
@@ -40,7 +41,7 @@ else:
             "local_workers": "executors",
             "preset": "presets",
             "read_results": "collect",
-            "read_study": "study",
+            "read_study": "study_file",
             "run_study": "execute",
             "score_tables": "tables",
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from itertools import product
@@ -14,13 +14,16 @@ from typing import Any
 
 from fedgrain.errors import StudyError
 from fedgrain.runs.run_folder import RunFolder
+from fedgrain.studies.image_scores import ImageScores, read_scores
 from fedgrain.studies.intervals import Estimate, estimate
-from fedgrain.studies.study import Study, cell_runs, read_study
+from fedgrain.studies.methods import Skew
+from fedgrain.studies.study import Study, cell_runs
+from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder
 
 _SKEW_METRICS = {"hr": "HR", "hp": "HP", "hf": "HF"}
 _ZERO_SHOT_METRICS = {"seen_hf": "seen HF", "unseen_hf": "unseen HF"}
-Key = tuple[str, str, float]  # data set, method, alpha
+Key = tuple[str, str, Skew]  # data set, method, alpha
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Results:
     scores: Mapping[Key, Mapping[str, Mapping[int, float]]]
     missing: int  # cells of the grid without a result
     cut_short: int = 0  # runs that ended at a lower limit than the study has now
+    # Of real sites: the scores on each test image by seed, a model per site for local-only.
+    by_image: Mapping[Key, Mapping[int, list[ImageScores]]] = field(default_factory=dict)
 
     def left(self) -> list[str]:
         """Return what is still missing of the study; empty if it is complete."""
@@ -49,17 +54,17 @@ class Results:
         """Names of the columns by metric."""
         return _ZERO_SHOT_METRICS if self.study.zero_shot else _SKEW_METRICS
 
-    def by_seed(self, dataset: str, method: str, alpha: float, metric: str) -> Mapping[int, float]:
+    def by_seed(self, dataset: str, method: str, alpha: Skew, metric: str) -> Mapping[int, float]:
         """Return a metric of every finished seed."""
         return self.scores.get((dataset, method, alpha), {}).get(metric, {})
 
-    def estimate(self, dataset: str, method: str, alpha: float, metric: str) -> Estimate | None:
+    def estimate(self, dataset: str, method: str, alpha: Skew, metric: str) -> Estimate | None:
         """Return mean and interval over the finished seeds; None if none is finished."""
         values = self.by_seed(dataset, method, alpha, metric)
         return estimate(list(values.values())) if values else None
 
     def difference(
-        self, dataset: str, method: str, other: str, alpha: float, metric: str
+        self, dataset: str, method: str, other: str, alpha: Skew, metric: str
     ) -> Estimate | None:
         """Return the mean difference of two methods over the seeds that both finished."""
         mine = self.by_seed(dataset, method, alpha, metric)
@@ -77,9 +82,10 @@ def read_results(folder: str | Path) -> Results:
     rates = place.rates() if study.search else {}
     metrics = _ZERO_SHOT_METRICS if study.zero_shot else _SKEW_METRICS
     scores: dict[Key, dict[str, dict[int, float]]] = {}
+    by_image: dict[Key, dict[int, list[ImageScores]]] = {}
     missing, cut_short = 0, set[str]()
     for dataset, method, alpha, seed in product(
-        study.datasets, study.methods, study.alphas, study.seeds
+        study.datasets, study.methods, study.skews, study.seeds
     ):
         names = cell_runs(study, dataset, method, alpha, seed, rates)
         found = [_finished(place.runs / name) for name in names]
@@ -88,15 +94,18 @@ def read_results(folder: str | Path) -> Results:
             missing += 1
             continue
         cut_short |= {n for n, c in names.items() if RunFolder(place.runs / n).cut_short(c)}
+        tested = read_scores(place, list(names)) if study.own_sites else None
+        if tested is not None:
+            by_image.setdefault((dataset, method, alpha), {})[seed] = tested
         for metric in metrics:
             by_seed = scores.setdefault((dataset, method, alpha), {}).setdefault(metric, {})
             if all(one.get(metric) is not None for one in values):
                 by_seed[seed] = fmean(one[metric] for one in values)
-    return Results(study, scores, missing, len(cut_short))
+    return Results(study, scores, missing, len(cut_short), by_image)
 
 
 def run_folders(
-    folder: str | Path, study: Study, dataset: str, method: str, alpha: float, seed: int
+    folder: str | Path, study: Study, dataset: str, method: str, alpha: Skew, seed: int
 ) -> list[RunFolder]:
     """Return the run folders of one cell of a study."""
     place = StudyFolder(folder)
@@ -123,7 +132,7 @@ def paper_figures(zero_shot: bool = False) -> dict[Key, dict[str, tuple[float, f
             "hf": ("h_f", "h_f_ci95"),
         }
     )
-    figures = {}
+    figures: dict[Key, dict[str, tuple[float, float]]] = {}
     for row in csv.DictReader(text.splitlines()):
         key = (row["dataset"], f"{row['method']}/paper", float(row.get("alpha") or 0.0))
         figures[key] = {

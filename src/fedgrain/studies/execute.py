@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from fedgrain.checked_json import write_checked_json
 from fedgrain.files import remove_parts, write_text
 from fedgrain.runs.run_folder import exclusive
+from fedgrain.studies.image_scores import score_runs
+from fedgrain.studies.own_sites import with_sites
 from fedgrain.studies.rate_search import search_rates
 from fedgrain.studies.scheduling import Outcome, StudyProgress, run_all
 from fedgrain.studies.study import Study, plan_runs, selected
@@ -32,7 +34,7 @@ def run_study(
     ``only`` are patterns of run names: other runs are skipped. Tracking, if asked for, covers the
     runs of the grid but not those of the search.
     """
-    study = study.complete()
+    study = with_sites(study.complete())
     place = StudyFolder(folder)
     check_folder(study, place)
     selected(plan_runs(study, {}), only)  # refuse a pattern that matches nothing before any run
@@ -54,6 +56,8 @@ def run_study(
             "runs",
             tracking,
         )
+        if study.own_sites:
+            score_runs(plan_runs(study, rates), place, progress)
         place.failures.unlink(missing_ok=True)
         if outcome.failures:
             write_checked_json(place.failures, dict(outcome.failures))

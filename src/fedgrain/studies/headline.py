@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from fedgrain.studies.alone import alone_headline, alone_rows
 from fedgrain.studies.collect import Results
-from fedgrain.studies.methods import is_bound
+from fedgrain.studies.methods import Skew, is_bound, skew_name
 
 
 def sentence(results: Results) -> str:
-    """Return which method is best at the largest skew, and how much skew costs."""
+    """Return which method is best, at the largest skew if one is simulated, and what skew costs."""
+    rows = alone_rows(results)
+    if rows:
+        return alone_headline(rows)
     study, metric = results.study, list(results.metrics)[-1]
-    dataset, high, low = study.datasets[0], max(study.alphas), min(study.alphas)
+    dataset, low, high = study.datasets[0], study.ascending[0], study.ascending[-1]
+    place = f"On {dataset}" + ("" if high is None else f" at {skew_name(high)}")
 
-    def means(alpha: float) -> dict[str, float]:
+    def means(alpha: Skew) -> dict[str, float]:
         found = {m: results.estimate(dataset, m, alpha, metric) for m in study.methods}
         return {
             m: value.mean for m, value in found.items() if value is not None and not is_bound(m)
@@ -19,18 +24,18 @@ def sentence(results: Results) -> str:
 
     at_high, at_low = means(high), means(low)
     if not at_high:
-        return f"On {dataset} no run at alpha {high:g} is finished yet."
+        return f"{place} no run is finished yet."
     order = sorted(at_high, key=at_high.__getitem__, reverse=True)
     best = order[0]
     name = results.metrics[metric]
-    text = f"On {dataset} at alpha {high:g}, {best} has the best {name}, {at_high[best]:.3f}"
+    text = f"{place}, {best} has the best {name}, {at_high[best]:.3f}"
     if len(order) > 1:
         second, last = order[1], order[-1]
         text += f", {at_high[best] - at_high[second]:.3f} above the next, {second}"
         if last != second:
             text += f", and {at_high[best] - at_high[last]:.3f} above {last}"
     both = [m for m in order if m in at_low]
-    if low < high and best in both and len(both) > 1:
+    if low is not None and high is not None and low < high and best in both and len(both) > 1:
         lost = {m: at_low[m] - at_high[m] for m in both}
         most = max(both, key=lost.__getitem__)
         if most != best:

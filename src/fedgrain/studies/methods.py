@@ -3,9 +3,9 @@
 ``<head>/<supervision>`` is FedAvg with that head. An algorithm that works with one head only goes
 by its own name, ``fedbdft/<supervision>``; any other is ``<algorithm>:<head>/<supervision>``. The
 bounds of the method, section 10, are ``local-only``, ``centralised`` and ``oracle``, on the head
-cond-softmax or as ``oracle:<head>`` on another, always under the paper's rule. Any of them may end
-in settings of its own, ``flat-softmax/projection+laziness=0.1``: a variant, compared under that
-name.
+cond-softmax or as ``oracle:<head>`` on another, under the paper's rule, or of any method as
+``local-only:flat-softmax/projection``. Any of them may end in settings of its own,
+``flat-softmax/projection+laziness=0.1``: a variant, compared under that name.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 from fedgrain import catalogue
 from fedgrain.errors import ConfigError, StudyError
 from fedgrain.preparation.config import Config, setting_of
+
+Skew = float | None  # an alpha; None where who knows what is not simulated
 
 _BOUNDS = ("local-only", "centralised", "oracle")
 PAPER_HEADS = (
@@ -47,19 +49,26 @@ class Method:
     bound: str | None = None
     own: Mapping[str, Any] = field(default_factory=dict)  # settings of a variant
 
-    def settings(self, alpha: float, clients: int) -> list[dict[str, Any]]:
+    def settings(self, alpha: Skew, clients: int) -> list[dict[str, Any]]:
         """Return the settings of its runs: one, or one per client for local-only."""
-        common = {
+        common: dict[str, Any] = {
             "algorithm": self.algorithm,
             "head": self.head,
             "supervision": self.supervision,
-            "alpha": 0.0 if self.bound == "oracle" else alpha,
             **self.own,
         }
+        if alpha is not None:
+            common["alpha"] = 0.0 if self.bound == "oracle" else alpha
+        elif self.bound == "oracle":
+            raise StudyError(
+                f"method {self.name!r} is the run at alpha 0, but without a generator of knowledge "
+                "there is no alpha; leave it out"
+            )
         if self.bound == "centralised":
-            return [{**common, "pooled": True}]
+            return [{**common, "pooled": True, "min_clients": 1}]
         if self.bound == "local-only":
-            return [{**common, "only_client": client} for client in range(clients)]
+            alone = {**common, "min_clients": 1}
+            return [{**alone, "only_client": client} for client in range(clients)]
         return [common]
 
     @property
@@ -118,6 +127,17 @@ def _own_settings(name: str, texts: list[str]) -> dict[str, Any]:
     return own
 
 
+def skew_name(alpha: Skew) -> str:
+    """Return how a column or a panel is headed; nothing where no skew is simulated."""
+    return "" if alpha is None else f"alpha {alpha:g}"
+
+
+def is_simulated(knowledge: str) -> bool:
+    """Return whether a generator, ours or the user's, decides who knows what, by alpha."""
+    own = ":" in knowledge and not knowledge.endswith(".json")
+    return own or knowledge in catalogue.KNOWLEDGE_GENERATORS
+
+
 def is_bound(name: str) -> bool:
     """Whether a method is a bound, which does not compete."""
     return parse_method(name).bound is not None
@@ -128,6 +148,8 @@ def _parse_plain(name: str) -> Method:
     if bound in _BOUNDS:
         if ":" in name and not bound_head:
             raise StudyError(f"method {name!r}: a head is missing after the colon")
+        if "/" in bound_head:
+            return replace(_parse_plain(bound_head), name=name, bound=bound)
         head = bound_head or "cond-softmax"
         _check_supervision(name, head, "paper")
         return Method(name, "fedavg", head, "paper", bound)

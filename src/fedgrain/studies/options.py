@@ -11,7 +11,8 @@ from fedgrain.plugins import check_trust
 from fedgrain.preparation.config import setting_of
 from fedgrain.studies.methods import parse_method
 from fedgrain.studies.presets import preset
-from fedgrain.studies.study import Study, read_study
+from fedgrain.studies.study import Study
+from fedgrain.studies.study_file import read_study
 
 
 def is_file(study: str) -> bool:
@@ -33,8 +34,12 @@ def chosen_study(
     ``search_settings`` are texts ``KEY=VALUE`` that are added to those of the study. A file that
     names code (``module:callable``) is refused unless the changes name it too, or ``trust_code``.
     """
-    found = read_study(study) if is_file(study) else preset(study, parts.get("datasets"))
     common = _settings("--set", settings)
+    if is_file(study):
+        found = read_study(study)
+    else:
+        found = preset(study, parts.get("datasets"), common, parts.get("methods"))
+        parts = {**parts, "methods": found.methods} if study == "alone" else parts
     of_search = _settings("--search-set", search_settings)
     found = replace(
         found,

@@ -1,5 +1,7 @@
 """A study: a grid of methods, alphas, seeds and data sets, and its runs.
 
+Real sites have no alpha: where no generator decides who knows what, the grid has no such axis.
+
 A study is a folder: ``study.toml``, ``runs/`` and, after a search of learning rates, ``search/``
 and ``search.json``. Every run in it is an ordinary run folder, so an interrupted study resumes when
 it is started again.
@@ -9,20 +11,26 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from fedgrain import catalogue
-from fedgrain.errors import ConfigError, StudyError
-from fedgrain.files import read_text
-from fedgrain.parsing import parse_toml, refuse_unknown
+from fedgrain.errors import StudyError
 from fedgrain.preparation.config import Config, toml_value
-from fedgrain.studies.methods import GRID, Method, method_name, parse_method
+from fedgrain.studies.methods import (
+    GRID,
+    Method,
+    Skew,
+    is_simulated,
+    method_name,
+    parse_method,
+    skew_name,
+)
 
 _IMAGENET_SAMPLE = 42  # seed of the images for the search
-MAY_GROW = ("datasets", "methods", "alphas", "seeds")
+_ALPHAS = (0.0, 0.3, 0.6, 0.9)
+MAY_GROW = ("datasets", "methods", "alphas", "seeds", "sites")
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,7 @@ class Study:
     name: str
     datasets: tuple[str, ...] = ("glyphs",)
     methods: tuple[str, ...] = ("flat-softmax/paper",)
-    alphas: tuple[float, ...] = (0.0, 0.3, 0.6, 0.9)
+    alphas: tuple[float, ...] | None = None  # None: 0, 0.3, 0.6 and 0.9, if it is simulated
     seeds: tuple[int, ...] = tuple(range(47, 57))
     zero_shot: bool = False
     search: bool = False  # learning rates first, at alpha 0, by validation HF
@@ -43,11 +51,14 @@ class Study:
     settings: Mapping[str, Any] = field(default_factory=dict)
     # of one head, or an algorithm with a rate of its own, under every supervision
     method_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sites: tuple[str, ...] = ()  # the clients of the manifest, for the runs of each alone
 
     def __post_init__(self) -> None:
         for name in ("datasets", "methods", "alphas", "seeds", "candidates", "branch_candidates",
                      "search_seeds"):  # fmt: skip
             values = getattr(self, name)
+            if values is None:
+                continue
             if not values:
                 raise StudyError(f"study {self.name}: {name} is empty; give at least one value")
             if len(set(values)) < len(values):
@@ -62,14 +73,42 @@ class Study:
         for name in (*self.settings, *self.search_settings, *by_method):
             if name in GRID:
                 raise StudyError(f"setting {name} is decided by the grid of a study; remove it")
-        if self.zero_shot and self.alphas != (0.0,):
+        if self.alphas is not None and not self.simulated:
+            raise StudyError(
+                f"alphas are {', '.join(f'{a:g}' for a in self.alphas)}, but with knowledge "
+                f"{self.settings['knowledge']} nothing is simulated, so there is no alpha; remove "
+                f"them, or choose one of {', '.join(catalogue.KNOWLEDGE_GENERATORS)}"
+            )
+        if self.zero_shot and self.skews != (0.0,):
             raise StudyError("zero-shot needs alpha 0: set alphas to 0")
         self.of_first_seed()  # refuse bad settings before any run
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a generator decides who knows what, by alpha."""
+        return is_simulated(self.settings.get("knowledge", Config.knowledge))
+
+    @property
+    def own_sites(self) -> bool:
+        """Whether the clients are the user's own: those of a manifest."""
+        return bool(self.settings.get("partition", Config.partition) == "manifest")
+
+    @property
+    def skews(self) -> tuple[Skew, ...]:
+        """The axis of alphas; a single None where nothing is simulated."""
+        if not self.simulated:
+            return (None,)
+        return _ALPHAS if self.alphas is None else self.alphas
+
+    @property
+    def ascending(self) -> list[Skew]:
+        """The axis of alphas, the smallest first."""
+        return sorted(self.skews, key=lambda alpha: alpha or 0.0)
 
     def of_first_seed(self) -> list[Config]:
         """Return the configs of the grid and of the search at one seed; other seeds are alike."""
         found = []
-        for dataset, method, alpha in product(self.datasets, self.methods, self.alphas):
+        for dataset, method, alpha in product(self.datasets, self.methods, self.skews):
             found += self.configs(dataset, method, alpha, self.seeds[0])
         if self.search:
             seed = self.search_seeds[0]
@@ -88,25 +127,25 @@ class Study:
         self,
         dataset: str,
         method: str | Method,
-        alpha: float,
+        alpha: Skew,
         seed: int,
         rates: Mapping[str, float] | None = None,
     ) -> list[Config]:
         """Return the configs of one cell of the grid: several for local-only, one for the rest."""
         parsed = parse_method(method) if isinstance(method, str) else method
-        if parsed.bound == "local-only" and self.settings.get("partition") == "manifest":
-            raise StudyError("local-only needs a number of clients; partition manifest has its own")
         given = {**self.settings, "zero_shot": self.zero_shot}
         return self._configs(
             given, parsed, alpha, {**(rates or {}), "dataset": dataset, "seed": seed}
         )
 
     def _configs(
-        self, given: Mapping[str, Any], method: Method, alpha: float, on_top: Mapping[str, Any]
+        self, given: Mapping[str, Any], method: Method, alpha: Skew, on_top: Mapping[str, Any]
     ) -> list[Config]:
         """Return the runs of a method: the study's settings, then the method's, then ``on_top``."""
         common = {**given, **self.method_settings.get(method.searched_as, {}), **on_top}
         clients = Config(alpha=0.0, clients=given.get("clients", Config.clients)).clients
+        if self.own_sites:
+            clients = len(self.sites) or 1  # the first stands for all until they are known
         return [Config(**{**common, **one}).complete() for one in method.settings(alpha, clients)]
 
     def search_config(
@@ -123,7 +162,8 @@ class Study:
         entry = catalogue.algorithm(searched)
         start = rates.get(entry.head, {}) if entry.begins_with and entry.head else {}
         on_top = {**start, setting: value, "dataset": dataset, "seed": seed}
-        (config,) = self._configs(given, parse_method(f"{searched}/paper"), 0.0, on_top)
+        alpha = 0.0 if self.simulated else None
+        (config,) = self._configs(given, parse_method(f"{searched}/paper"), alpha, on_top)
         return replace(config, sample_seed=_IMAGENET_SAMPLE) if dataset == "imagenet" else config
 
     def tried(self, setting: str) -> tuple[float, ...]:
@@ -134,11 +174,12 @@ class Study:
         """Return the study with every default of a run's settings written out."""
         given = {**Config(alpha=0.0).settings(), **self.settings}
         kept = {n: v for n, v in given.items() if v is not None and n not in GRID}
-        return replace(self, settings=kept)
+        alphas = tuple(alpha for alpha in self.skews if alpha is not None)
+        return replace(self, settings=kept, alphas=alphas or None)
 
     def toml(self) -> str:
         """Return all of it as TOML."""
-        content = asdict(self)
+        content = {name: value for name, value in asdict(self).items() if value is not None}
         tables = {name: content.pop(name) for name in ("search_settings", "settings")}
         for method, own in content.pop("method_settings").items():
             tables[f"method_settings.{toml_value(method)}"] = own
@@ -167,7 +208,7 @@ def plan_runs(
     one run: the oracle is the run at alpha 0.
     """
     configs: dict[str, Config] = {}
-    grid = product(study.seeds, study.datasets, study.alphas, study.methods)
+    grid = product(study.seeds, study.datasets, study.skews, study.methods)
     for seed, dataset, alpha, method in grid:
         for name, config in cell_runs(study, dataset, method, alpha, seed, rates).items():
             configs.setdefault(name, config)
@@ -198,7 +239,7 @@ def cell_runs(
     study: Study,
     dataset: str,
     method: str,
-    alpha: float,
+    alpha: Skew,
     seed: int,
     rates: Mapping[str, Mapping[str, Mapping[str, float]]],
 ) -> dict[str, Config]:
@@ -238,7 +279,8 @@ def _first_stage(config: Config) -> Config:
 def run_name(config: Config, variant: str = "") -> str:
     """Return the name of a run's folder: the settings that distinguish the runs of a study."""
     parts = [config.dataset, *method_name(config).rsplit("/", 1)]
-    parts += [variant] * bool(variant) + [f"alpha{config.alpha:g}"]
+    skew = skew_name(config.alpha if is_simulated(config.knowledge) else None).replace(" ", "")
+    parts += [variant] * bool(variant) + [skew] * bool(skew)
     parts += ["zero-shot"] * config.zero_shot + ["centralised"] * config.pooled
     parts += [] if config.only_client is None else [f"client{config.only_client}"]
     return safe_name("-".join([*parts, f"seed{config.seed}"]))
@@ -252,57 +294,3 @@ def rate_setting(searched: str) -> str:
 def safe_name(text: str) -> str:
     """Return a file name: anything but letters, digits and -._ becomes a dash."""
     return "".join(sign if sign.isalnum() or sign in "-._" else "-" for sign in text)
-
-
-def read_study(path: str | Path) -> Study:
-    """Read a study from a TOML file."""
-    try:
-        content = parse_toml(read_text(path), path, StudyError)
-    except FileNotFoundError:
-        raise StudyError(f"{path}: there is no such file") from None
-    if not content:
-        raise StudyError(f"{path}: the file is empty or was cut off")
-    try:
-        return study_of({"name": Path(path).stem, **content})
-    except (StudyError, ConfigError) as error:
-        raise StudyError(f"{path}: {error}") from None
-
-
-def study_of(content: Mapping[str, Any]) -> Study:
-    """Check the names and types of a study's parts and build it."""
-    wanted = {part.name: str(part.type) for part in fields(Study)}
-    known = [setting.name for setting in fields(Config)]
-    refuse_unknown(content, list(wanted), "a part of a study", StudyError)
-    values = {name: _typed(name, value, wanted[name]) for name, value in content.items()}
-    for table in ("settings", "search_settings"):
-        refuse_unknown(values.get(table, {}), known, "a setting of a run", StudyError)
-    for method, own in values.get("method_settings", {}).items():
-        settings = _typed(f"method_settings.{method}", own, wanted["settings"])
-        refuse_unknown(settings, known, "a setting of a run", StudyError)
-    return Study(**values)
-
-
-_KINDS: dict[str, tuple[type, str]] = {"str": (str, "texts"), "int": (int, "whole numbers")}
-
-
-def _typed(name: str, value: Any, kind: str) -> Any:
-    if kind == "bool" and isinstance(value, bool):
-        return value
-    if kind == "str" and isinstance(value, str):
-        return value
-    if kind.startswith("Mapping") and isinstance(value, Mapping):
-        return dict(value)
-    if not kind.startswith("tuple") or isinstance(value, str) or not isinstance(value, Sequence):
-        raise StudyError(f"{name} is {value!r}, but must be {_spoken(kind)}")
-    item = kind.removeprefix("tuple[").split(",")[0]
-    allowed = (int, float) if item == "float" else _KINDS[item][0]
-    if any(not isinstance(v, allowed) or isinstance(v, bool) for v in value):
-        raise StudyError(f"{name} is {value!r}, but must be {_spoken(kind)}")
-    return tuple(float(v) if item == "float" else v for v in value)
-
-
-def _spoken(kind: str) -> str:
-    if not kind.startswith("tuple"):
-        return {"bool": "true or false", "str": "a text"}.get(kind, "a table of settings")
-    item = kind.removeprefix("tuple[").split(",")[0]
-    return f"a list of {_KINDS[item][1] if item in _KINDS else 'numbers'}"

@@ -9,7 +9,8 @@ from fedgrain.checksums import read_checked
 from fedgrain.errors import StudyError
 from fedgrain.files import parts_of
 from fedgrain.runs.run_folder import CAPS
-from fedgrain.studies.study import MAY_GROW, Study, read_study
+from fedgrain.studies.study import MAY_GROW, Study
+from fedgrain.studies.study_file import read_study
 
 _SEARCHED = ", which was used in the search and cannot change after it"
 Rates = dict[str, dict[str, dict[str, float]]]  # data set -> head or algorithm -> setting -> value
@@ -24,6 +25,7 @@ class StudyFolder:
         self.runs = self.path / "runs"
         self.search_runs = self.path / "search"
         self.search = self.path / "search.json"
+        self.tested = self.path / "tested"
         self.failures = self.path / "failures.json"
         self.lock = self.path / ".lock"
 
@@ -77,7 +79,9 @@ def check_folder(study: Study, place: StudyFolder) -> None:
                 if old.get(n) != new.get(n) and n not in grown - searched
             ]
         elif name in MAY_GROW:
-            differing = [f"{name} without {value}" for value in old if value not in new]
+            differing = [
+                f"{name} without {value}" for value in old or () if value not in (new or ())
+            ]
         else:
             differing = [f"{name} ({old} and {new})"] if old != new else []
         if differing:

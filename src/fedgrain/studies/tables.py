@@ -11,7 +11,7 @@ from fedgrain.checked_json import read_checked_json
 from fedgrain.errors import StudyError
 from fedgrain.studies.collect import Results, paper_figures, run_folders
 from fedgrain.studies.intervals import Estimate
-from fedgrain.studies.methods import is_bound, parse_method
+from fedgrain.studies.methods import Skew, is_bound, parse_method, skew_name
 
 _DIGITS = 3
 
@@ -55,11 +55,11 @@ def score_tables(results: Results, paper: bool = False, paired: str | None = Non
             f"there is no method {paired!r} in the study; it has {', '.join(study.methods)}"
         )
     if study.zero_shot:
-        groups = [(dataset, 0.0, dataset) for dataset in study.datasets]
-        return [_score_table(results, "Zero-shot", groups, paper, paired)]
+        zero = [(dataset, study.skews[0], dataset) for dataset in study.datasets]
+        return [_score_table(results, "Zero-shot", zero, paper, paired)]
     tables = []
     for dataset in study.datasets:
-        groups = [(dataset, alpha, f"alpha {alpha:g}") for alpha in study.alphas]
+        groups = [(dataset, alpha, skew_name(alpha)) for alpha in study.skews]
         tables.append(_score_table(results, dataset, groups, paper, paired))
     return tables
 
@@ -67,7 +67,7 @@ def score_tables(results: Results, paper: bool = False, paired: str | None = Non
 def _score_table(
     results: Results,
     title: str,
-    groups: Sequence[tuple[str, float, str]],
+    groups: Sequence[tuple[str, Skew, str]],
     paper: bool,
     paired: str | None,
 ) -> Table:
@@ -78,8 +78,8 @@ def _score_table(
     for dataset, alpha, heading in groups:
         for metric, name in metrics.items():
             columns.append(Column(heading, name))
-            entries = {m: _cell(results.estimate(dataset, m, alpha, metric)) for m in methods}
-            filled.append(_ranked(entries))
+            entries = {m: score_cell(results.estimate(dataset, m, alpha, metric)) for m in methods}
+            filled.append(with_ranks(entries))
             if paper:
                 filled[-1] |= {
                     f"{m} (paper)": _paper_cell(results, dataset, m, alpha, metric) for m in methods
@@ -89,7 +89,7 @@ def _score_table(
             columns.append(Column(heading, f"{metrics[metric]} - {paired}", signed=True))
             filled.append(
                 {
-                    m: _cell(results.difference(dataset, m, paired, alpha, metric))
+                    m: score_cell(results.difference(dataset, m, paired, alpha, metric))
                     for m in methods
                     if m != paired
                 }
@@ -100,18 +100,19 @@ def _score_table(
     return Table(title, "method", tuple(columns), tuple(kept))
 
 
-def _cell(found: Estimate | None) -> Cell | None:
+def score_cell(found: Estimate | None) -> Cell | None:
+    """Return the entry of an estimate."""
     return None if found is None else Cell(found.mean, found.interval, found.values)
 
 
 def _paper_cell(
-    results: Results, dataset: str, method: str, alpha: float, metric: str
+    results: Results, dataset: str, method: str, alpha: Skew, metric: str
 ) -> Cell | None:
     figures = paper_figures(results.study.zero_shot).get((dataset, method, alpha))
     return Cell(*figures[metric]) if figures else None
 
 
-def _ranked(entries: dict[str, Cell | None]) -> dict[str, Cell | None]:
+def with_ranks(entries: dict[str, Cell | None]) -> dict[str, Cell | None]:
     """Mark best and second best as printed; bounds, and means of too few seeds, are not ranked."""
     competing = {
         name: cell for name, cell in entries.items() if cell is not None and not is_bound(name)
@@ -139,11 +140,11 @@ def gains_tables(results: Results, paper: bool = False) -> list[Table]:
         own = {
             (m, alpha): found.mean
             for m in study.methods
-            for alpha in study.alphas
+            for alpha in study.skews
             if (found := results.estimate(dataset, m, alpha, list(results.metrics)[-1]))
         }
         title = f"Relative gain over the baselines, {dataset}"
-        tables.append(_gains(title, study.methods, study.alphas, own))
+        tables.append(_gains(title, study.methods, study.skews, own))
         figures = paper_figures(study.zero_shot)
         theirs = {
             (m, alpha): values[list(results.metrics)[-1]][0]
@@ -152,15 +153,15 @@ def gains_tables(results: Results, paper: bool = False) -> list[Table]:
         }
         if paper and theirs:
             methods = tuple(dict.fromkeys(m for m, _ in theirs))
-            tables.append(_gains(f"{title}, the paper's figures", methods, study.alphas, theirs))
+            tables.append(_gains(f"{title}, the paper's figures", methods, study.skews, theirs))
     return tables
 
 
 def _gains(
     title: str,
     methods: Sequence[str],
-    alphas: Sequence[float],
-    hf: dict[tuple[str, float], float],
+    alphas: Sequence[Skew],
+    hf: dict[tuple[str, Skew], float],
 ) -> Table:
     columns = []
     filled: list[dict[str, Cell]] = []
@@ -175,7 +176,7 @@ def _gains(
                 over_mean[m] = Cell(mine / fmean(others) - 1)
                 mean_over[m] = Cell(fmean(mine / other - 1 for other in others))
         for name, cells in (("over their mean", over_mean), ("mean over each", mean_over)):
-            columns.append(Column(f"alpha {alpha:g}", name, digits=1, percent=True, signed=True))
+            columns.append(Column(skew_name(alpha), name, digits=1, percent=True, signed=True))
             filled.append(cells)
     rows = tuple((m, tuple(column.get(m) for column in filled)) for m in methods)
     return Table(title, "method", tuple(columns), rows)
@@ -189,7 +190,7 @@ def hierarchy_table(folder: str | Path, results: Results) -> Table:
     names = {"nodes": 0, "internal": 0, "max_depth": 0, "mean_children": 2}
     rows = []
     for dataset in study.datasets:
-        cells = ((m, a, s) for m in study.methods for a in study.alphas for s in study.seeds)
+        cells = ((m, a, s) for m in study.methods for a in study.skews for s in study.seeds)
         places = (place for cell in cells for place in run_folders(folder, study, dataset, *cell))
         finished = next((place for place in places if place.model.exists()), None)
         if finished is None:
