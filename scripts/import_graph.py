@@ -25,8 +25,8 @@ GROUND = (
     "arithmetic", "plugins", "catalogue", "lazy", "checked_json", "tensor_files",
 )  # fmt: skip
 ROOMS = (
-    "taxonomy", "knowledge", "data", "nets", "heads", "scoring", "federated", "engines", "models",
-    "preparation", "runs", "studies", "messages", "deployment", "membership", "report", "cli",
+    "taxonomy", "knowledge", "data", "nets", "heads", "scoring", "trunks", "federated", "engines",
+    "models", "preparation", "runs", "studies", "messages", "deployment", "membership", "report", "cli",
 )  # fmt: skip
 
 

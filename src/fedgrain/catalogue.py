@@ -27,6 +27,7 @@ TABLE_FORMATS = ("text", "markdown", "latex", "csv", "json")
 PREDICTION_FORMATS = {"text": ".txt", "csv": ".csv", "jsonl": ".jsonl", "json": ".json",
                       "html": ".html"}  # fmt: skip
 TRACKERS = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}  # name: package
+TIMM = "timm:"  # how the name of a net begins that is a pretrained trunk of timm
 OWN_TREE_MAX_CHILDREN = 10  # of a user's tree, if it is coarsened
 
 _NO_NEGATIVES = "it would have no negatives"

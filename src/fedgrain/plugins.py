@@ -24,6 +24,7 @@ def named_code(settings: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(value := settings.get(name), str)
         and ":" in value
         and not (name == "knowledge" and value.endswith(".json"))
+        and not (name == "net" and value.startswith("timm:"))
     }
 
 

@@ -106,7 +106,7 @@ def test_without_enough_clients_the_run_stops_and_can_be_resumed(tmp_path, fedgr
 
 def test_a_worker_killed_from_outside_is_replaced(tmp_path):
     prepared = prepare(Config(**SETTINGS))
-    prepared = prepared.with_images(shared(prepared.data.images))
+    prepared = prepared.with_rows(shared(prepared.data.images))
     trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
     with ProcessEngine(trainer, 2) as engine:
         tasks = [Task(1, client, trainer.model.initial) for client in range(3)]
@@ -161,7 +161,7 @@ def test_a_client_whose_worker_dies_every_time_stops_the_run(tmp_path, monkeypat
 def test_stopped_workers_do_not_stop_the_engine():
     """The message is larger than a socket's buffer: sending it to a stopped process waits."""
     prepared = prepare(Config(**SETTINGS))
-    prepared = prepared.with_images(shared(prepared.data.images))
+    prepared = prepared.with_rows(shared(prepared.data.images))
     trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
     expected = Validator(trainer.federation, trainer.model).validate(trainer.model.initial)
     large = {**trainer.model.initial, "large": torch.zeros(1_000_000)}
@@ -184,7 +184,7 @@ def test_stopped_workers_do_not_stop_the_engine():
 def test_workers_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     prepared = prepare(Config(**SETTINGS))
-    prepared = prepared.with_images(shared(prepared.data.images))
+    prepared = prepared.with_rows(shared(prepared.data.images))
     trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
     monkeypatch.chdir(tmp_path)
     with ProcessEngine(trainer, 1) as engine:
@@ -195,7 +195,7 @@ def test_workers_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
 
 def test_the_workers_validate_too():
     prepared = prepare(Config(**SETTINGS, algorithm="fedbdft"))
-    prepared = prepared.with_images(shared(prepared.data.images))
+    prepared = prepared.with_rows(shared(prepared.data.images))
     trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
     branches = trainer.model.decouple(trainer.model.initial)
     with ProcessEngine(trainer, 2) as engine:

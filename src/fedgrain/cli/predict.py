@@ -195,10 +195,11 @@ def _run_evaluate(args: argparse.Namespace) -> None:
         check_trust(named, args.folder / "config.toml", args.trust_code, RunError)
     if args.data_root:
         config = replace(config, data_root=args.data_root)
-    if dataset(config.dataset).resizable and config.image_size is None:
+    if model.trunk is None and dataset(config.dataset).resizable and config.image_size is None:
         config = replace(config, image_size=model.image_shape[0])
     with one_thread():
-        scores = evaluate(model, load_images(config), args.split, args.rule, args.threshold)
+        data = load_images(config, model.trunk)
+        scores = evaluate(model, data, args.split, args.rule, args.threshold)
     if args.json:
         print_json(scores)
         return

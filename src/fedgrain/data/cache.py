@@ -15,7 +15,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,6 +33,7 @@ from fedgrain.errors import DataError, FedgrainError
 from fedgrain.files import allocate, open_own
 
 FORMAT = 1  # raise it when the stored content, or the decoding of images, changes
+_PIXELS = np.dtype(np.uint8)
 _ARRAYS = ("images.npy", "labels.npy", "splits.npy")
 BLOCK = 2**26  # bytes hashed at a time, on every core
 _LOG = logging.getLogger("fedgrain")
@@ -59,16 +60,42 @@ def load_or_build(key: dict[str, Any], build: Callable[[Path], dict[str, Any]]) 
     The return value of ``build`` (JSON) is stored with them. If two processes want the same entry,
     one waits for the other. A damaged entry is built again.
     """
+    found = load_or_make("arrays", key["dataset"], key, _ARRAYS, build, what="the decoded images")
+    assert found is not None  # it is only where a caller says that there is no room
+    images, labels, splits = (found[0][name] for name in _ARRAYS)
+    return Stored(images, np.array(labels), np.array(splits), found[1])
+
+
+_Entry = tuple[dict[str, NDArray[Any]], dict[str, Any]]  # arrays by file, mapped; and about.json
+
+
+def load_or_make(
+    folder: str,
+    name: str,
+    key: dict[str, Any],
+    arrays: Sequence[str],
+    build: Callable[[Path], dict[str, Any]],
+    *,
+    what: str,
+    room: Callable[[], bool] = lambda: True,
+) -> _Entry | None:
+    """Return an entry of the cache, mapped, and what ``build`` returned; build it the first time.
+
+    ``build`` writes the ``arrays`` into a directory. None if the entry is missing and there is no
+    ``room`` for it.
+    """
     content = json.dumps({"format": FORMAT, **key}, sort_keys=True)
-    name = f"{key['dataset']}-{hashlib.sha256(content.encode()).hexdigest()[:20]}"
-    entry = cache_directory() / "arrays" / name
-    stored = _load(entry)
+    name = f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:20]}"
+    entry = cache_directory() / folder / name
+    stored = _load(entry, arrays)
     if stored is None:
         with only_one(entry):
-            stored = _load(entry, warn=True)  # another process may have made it meanwhile
+            stored = _load(entry, arrays, warn=True)  # another process may have made it meanwhile
             if stored is None:
-                _build(entry, build)
-                stored = _load(entry)
+                if not room():
+                    return None
+                _build(entry, arrays, build, what)
+                stored = _load(entry, arrays)
     elif sys.platform != "win32":
         with suppress(OSError):  # a cache that may only be read keeps what was left in it
             _remove_left_behind(entry.parent)  # by a kill right after an entry took its place
@@ -77,17 +104,16 @@ def load_or_build(key: dict[str, Any], build: Callable[[Path], dict[str, Any]]) 
     return stored
 
 
-def _load(entry: Path, *, warn: bool = False) -> Stored | None:
+def _load(entry: Path, arrays: Sequence[str] = _ARRAYS, *, warn: bool = False) -> _Entry | None:
     """Return the content of an entry; None if it is missing or damaged."""
     if not os.path.lexists(entry):
         return None
     try:
         about, checked = read_checked(entry / "about.json", "", DataError)
         written = about.pop("arrays", None)
-        if not checked or written != {name: _file_digest(entry / name) for name in _ARRAYS}:
+        if not checked or written != {name: _file_digest(entry / name) for name in arrays}:
             raise DataError("does not match its checksums, or has none")
-        images = np.load(entry / "images.npy", mmap_mode="r")
-        return Stored(images, np.load(entry / "labels.npy"), np.load(entry / "splits.npy"), about)
+        return {name: np.load(entry / name, mmap_mode="r") for name in arrays}, about
     except (FedgrainError, OSError, ValueError) as error:
         if warn:
             _LOG.warning("fedgrain: rebuilding the cache entry %s: %s", entry, error)
@@ -106,14 +132,16 @@ def _file_digest(path: Path) -> str:
             return digest(threads.map(block, starts))
 
 
-def _build(entry: Path, build: Callable[[Path], dict[str, Any]]) -> None:
+def _build(
+    entry: Path, arrays: Sequence[str], build: Callable[[Path], dict[str, Any]], what: str
+) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{entry.name}.", dir=entry.parent) as aside:
         folder = Path(aside) / "content"
         folder.mkdir()
-        with _room(folder):
+        with _room(folder, what):
             about = build(folder)
-            arrays = {name: _file_digest(folder / name) for name in _ARRAYS}
-            write_checked(folder / "about.json", {**about, "arrays": arrays}, indent=None)
+            digests = {name: _file_digest(folder / name) for name in arrays}
+            write_checked(folder / "about.json", {**about, "arrays": digests}, indent=None)
             for path in folder.iterdir():
                 with path.open("rb") as file:
                     os.fsync(file.fileno())
@@ -123,7 +151,7 @@ def _build(entry: Path, build: Callable[[Path], dict[str, Any]]) -> None:
 
 
 @contextmanager
-def _room(folder: Path) -> Iterator[None]:
+def _room(folder: Path, what: str) -> Iterator[None]:
     """Raise a clear error when the disk is full; numpy only says how much it has written."""
     try:
         yield
@@ -132,7 +160,7 @@ def _room(folder: Path) -> Iterator[None]:
         if not full and not (error.errno is None and "written" in str(error)):
             raise
         raise DataError(
-            f"{folder.parent.parent}: no space for the decoded images; free some, or point "
+            f"{folder.parent.parent}: no space for {what}; free some, or point "
             "FEDGRAIN_CACHE at a larger disk"
         ) from None
 
@@ -147,9 +175,14 @@ def create_images(folder: Path, count: int, size: int) -> Path:
             f"decoding {count} images at {size}x{size} needs {needed / 1e9:.1f} GB in {folder}, "
             f"where {free / 1e9:.1f} GB are free; point FEDGRAIN_CACHE at a larger disk"
         )
+    return create_array(path, (count, size, size, 3), np.dtype(np.uint8))
+
+
+def create_array(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Path:
+    """Create a file for an array, with its space reserved on the disk, and return its path."""
     with path.open("w+b") as file:
-        _write_header(file, (count, size, size, 3))
-        allocate(file.fileno(), file.tell() + needed)
+        _write_header(file, shape, dtype)
+        allocate(file.fileno(), file.tell() + int(np.prod(shape)) * dtype.itemsize)
     return path
 
 
@@ -169,8 +202,8 @@ def drop_images(path: Path, kept: NDArray[np.int64]) -> None:
         file.truncate(start + int(np.prod(shape)))
 
 
-def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> None:
-    header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+def _write_header(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any] = _PIXELS) -> None:
+    header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
 
 

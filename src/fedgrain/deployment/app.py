@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.files import read_text, write_text
 from fedgrain.parsing import parse_toml
 from fedgrain.preparation.config import Config, read_config
+from fedgrain.preparation.trunk import stored_side, trunk_of
 from fedgrain.taxonomy import Taxonomy, read_json, write_json
+from fedgrain.trunks import TrunkSpec
 
 PACKAGE = "fedgrain_app"
 AGAIN = "make the app again with fedgrain flower init"
@@ -78,8 +81,13 @@ class App:
 
     @property
     def image_size(self) -> int:
-        """Side of the images in pixels."""
-        return self.config.image_size or IMAGE_SIZE
+        """Side of the sites' decoded images in pixels."""
+        return stored_side(self.config, self.trunk) or IMAGE_SIZE
+
+    @cached_property
+    def trunk(self) -> TrunkSpec | None:
+        """The pretrained trunk; weights with another SHA-256 than the app's are refused."""
+        return trunk_of(self.config)
 
     @property
     def tree(self) -> Taxonomy:

@@ -64,7 +64,7 @@ def _server_side(app: App, sites: Sequence[str]) -> ServerSide:
         return ServerSide(prepared.description, prepared.settings, prepared)
     size = app.image_size
     description = ModelDescription(
-        model_spec(config, size),
+        model_spec(config, size, app.trunk),
         coarse_taxonomy(config, app.tree),
         app.tree,
         (size, size, len(UNKNOWN_STATISTICS.mean)),

@@ -171,13 +171,17 @@ def open_site(
     """Open the site a node's own settings describe.
 
     ``site`` and ``images`` (and, if given, ``knowledge``) name the site and its files, and
-    ``allow-links`` lets links lead out of the folder of ``images``; or
+    ``allow-links`` lets links lead out of the folder of ``images``; ``net-weights`` is the file of
+    a trunk's weights at the site, if it is not where the app says; or
     ``partition-id`` makes it one client of a benchmark that every machine has in full.
     """
     rounding = int(node.get("count-rounding", rounding))
     if rounding < 1:
         raise DeploymentError(f"count-rounding is {rounding}, but must be at least 1")
     release = _release(node, privacy)
+    if "net-weights" in node:  # where this site has the weights of the trunk
+        own = replace(app.config, net_weights=str(node["net-weights"]))
+        app = replace(app, config=own)
     if app.config.dataset != "folder":
         return replace(_benchmark_site(app, node, sites, rounding), release=release)
     for wanted in ("site", "images"):
@@ -226,7 +230,7 @@ def prepare_site(
     )
     everyone = np.zeros(len(data), np.int32)
     data = replace(data, clients=everyone, client_names=(name,))
-    return prepare_from(_site_config(app.config, knowledge), data)
+    return prepare_from(_site_config(app.config, knowledge), data, app.trunk)
 
 
 def _site_config(config: Config, knowledge: str | None) -> Config:

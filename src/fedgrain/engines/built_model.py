@@ -15,27 +15,28 @@ from fedgrain.catalogue import check_pair, check_supervision
 from fedgrain.engines.model_spec import ModelSpec
 from fedgrain.errors import FederationError, HeadError, NetError
 from fedgrain.federated.averaging import State
-from fedgrain.federated.federation import ImageSource, Indices
+from fedgrain.federated.federation import Indices, Source
 from fedgrain.federated.local_training import snapshot
 from fedgrain.heads import CondSoftmax, DecoupledModel, build_head, decouple
 from fedgrain.heads.chunks import samples_at_once
-from fedgrain.nets import build_net
 from fedgrain.randomness import numpy_generator, torch_generator_from
 from fedgrain.taxonomy import Taxonomy
+from fedgrain.trunks import build_trained
 
 
 class BuiltModel:
     """A net for the whole tree, its head, and a net for each branch.
 
     The nets are scratch space: load weights into one before you use it. Building
-    needs no images, only their shape (height, width, channels).
+    needs no images, only their shape (height, width, channels). With a pretrained trunk the nets
+    are only what is trained of it.
     """
 
     def __init__(
         self,
         spec: ModelSpec,
         taxonomy: Taxonomy,
-        image_shape: tuple[int, int, int],
+        image_shape: tuple[int, ...],
         seed: int,
         device: str = "cpu",
     ) -> None:
@@ -45,8 +46,9 @@ class BuiltModel:
         self.head = build_head(spec.head, taxonomy, **spec.head_settings).to(self.device)
         check_supervision(self.head.name, spec.supervision, HeadError, self.head.supervisions)
         generator = torch_generator_from(numpy_generator(seed, "initial weights"))
-        net = build_net(
-            spec.net, self.head.num_outputs, generator=generator, image_shape=image_shape
+        outputs = self.head.num_outputs
+        net = build_trained(
+            spec.net, spec.trunk, outputs, generator=generator, image_shape=image_shape
         )
         self.net = net.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.initial = snapshot(self.net)
@@ -75,7 +77,7 @@ class BuiltModel:
             self.branch_nets[branch].load_state_dict(state)
         return DecoupledModel(self.taxonomy, self.branch_nets).to(self.device)
 
-    def blocks(self, source: ImageSource, indices: Indices) -> Iterator[Tensor]:
+    def blocks(self, source: Source, indices: Indices) -> Iterator[Tensor]:
         """Return images on the model's device, as many at once as memory allows."""
         for start in range(0, len(indices), self._at_once):
             yield source.batch(indices[start : start + self._at_once]).to(self.device)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedgrain.trunks import TrunkSpec
+
 
 @dataclass(frozen=True)
 class ModelSpec:
@@ -19,3 +21,4 @@ class ModelSpec:
     responsibilities: str = "step"  # or "round": labels are distributed over leaves once a round
     min_count: int | None = None  # learned: how often a labeller writes what it knows
     head_settings: Mapping[str, Any] = field(default_factory=dict)  # of build_head
+    trunk: TrunkSpec | None = None  # the pretrained net whose last part is trained

@@ -36,10 +36,10 @@ class ProcessEngine(SequentialEngine):
     ) -> None:
         super().__init__(trainer)
         source = trainer.federation.source
-        nothing = np.empty((0, *source.shape), np.uint8)
+        nothing = np.empty((0, *source.array.shape[1:]), source.array.dtype)
         recipe = Recipe(
-            replace(trainer.federation, source=replace(source, images=nothing)),
-            handle(source.images),
+            replace(trainer.federation, source=source.on(nothing)),
+            handle(source.array),
             trainer.model.spec,
             trainer.settings,
             str(trainer.model.device),

@@ -1,4 +1,4 @@
-"""One copy of the images for all processes: a mapped file, or shared memory.
+"""One copy of the images, or of their features, for all processes: a mapped file or memory.
 
 Images are never pickled. A memory-mapped array is opened again by its file name. An array in memory
 is moved once into an anonymous file of the kernel (memfd), which cannot be left behind: it
@@ -25,13 +25,14 @@ class MappedImages:
     path: str
     offset: int
     shape: tuple[int, ...]
+    dtype: str
 
-    def open(self) -> NDArray[np.uint8]:
+    def open(self) -> NDArray[Any]:
         """Map the images into this process."""
-        return np.memmap(self.path, np.uint8, "r", self.offset, self.shape)
+        return np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
 
 
-def shared(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def shared(images: NDArray[Any]) -> NDArray[Any]:
     """Return the images as an array other processes can map: itself if it is mapped already."""
     if _is_mapped(images):
         return images
@@ -41,7 +42,7 @@ def shared(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     else:  # no memfd outside Linux: a file without a name would not be found by the workers
         descriptor, path = tempfile.mkstemp(prefix="fedgrain-images-")
     os.ftruncate(descriptor, max(1, images.nbytes))
-    copy = np.memmap(path, np.uint8, "r+", 0, images.shape)
+    copy = np.memmap(path, images.dtype, "r+", 0, images.shape)
     copy[...] = images
     copy.flags.writeable = False
     weakref.finalize(copy._mmap, _forget, descriptor, path)  # type: ignore[attr-defined]
@@ -55,15 +56,16 @@ def _forget(descriptor: int, path: str) -> None:
         os.unlink(path)  # noqa: PTH108 (pathlib may be gone when the interpreter ends)
 
 
-def handle(images: NDArray[np.uint8]) -> MappedImages:
+def handle(images: NDArray[Any]) -> MappedImages:
     """Return where another process finds images that :func:`shared` returned."""
     assert isinstance(images, np.memmap)
     start = _address(np.frombuffer(images._mmap, np.uint8))  # type: ignore[attr-defined]
     in_file = images.offset - images.offset % mmap.ALLOCATIONGRANULARITY
-    return MappedImages(str(images.filename), in_file + _address(images) - start, images.shape)
+    place = in_file + _address(images) - start
+    return MappedImages(str(images.filename), place, images.shape, images.dtype.str)
 
 
-def _is_mapped(images: NDArray[np.uint8]) -> bool:
+def _is_mapped(images: NDArray[Any]) -> bool:
     return (
         isinstance(images, np.memmap)
         and images.filename is not None

@@ -42,7 +42,7 @@ class Recipe:
 
     def trainer(self) -> ClientTrainer:
         """Build the trainer on the mapped images."""
-        source = replace(self.federation.source, images=self.images.open())
+        source = self.federation.source.on(self.images.open())
         federation = replace(self.federation, source=source)
         return ClientTrainer(federation, self.spec, self.settings, self.device)
 

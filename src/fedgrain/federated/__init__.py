@@ -12,7 +12,13 @@ from fedgrain.federated.engine import Engine, Task
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
-from fedgrain.federated.federation import Client, Federation, ImageSource, LabelledPart
+from fedgrain.federated.federation import (
+    Client,
+    Federation,
+    ImageSource,
+    LabelledPart,
+    Source,
+)
 from fedgrain.federated.local_training import LocalSettings, TrainingData, Update, train_locally
 from fedgrain.federated.round_report import RoundReport
 from fedgrain.federated.scaffold import Scaffold
@@ -37,6 +43,7 @@ __all__ = [
     "RunningAverage",
     "Scaffold",
     "ServerSettings",
+    "Source",
     "Task",
     "TrainingData",
     "TrainingSettings",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +17,31 @@ from fedgrain.heads.base import check_labels
 from fedgrain.taxonomy.tree import Taxonomy
 
 Indices = NDArray[np.int64]
+
+
+class Source(Protocol):
+    """What a net is trained on: a stored row for each image, made into batches.
+
+    The rows are pixels (:class:`ImageSource`), or what the frozen part of a trunk made of them
+    (``fedgrain.trunks``). They may be a memory map larger than memory.
+    """
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """All rows; processes share one copy."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one image: height, width, channels; or of its activations."""
+
+    def batch(self, indices: Indices) -> Tensor:
+        """Return the net's inputs for these images [batch, ...]."""
+
+    def training_batch(self, indices: Indices, generator: np.random.Generator) -> Tensor:
+        """Return the same for training, where a source may have several views of an image."""
+
+    def on(self, array: NDArray[Any]) -> Source:
+        """Return the same source over another copy of the rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +63,19 @@ class ImageSource:
             stored.flatten(2).float().mul_(scale).sub_(shift)
         )  # [batch, height, width * channels]
         return rows.view(stored.shape).permute(0, 3, 1, 2)
+
+    def training_batch(self, indices: Indices, generator: np.random.Generator) -> Tensor:
+        """Return the same as :meth:`batch`: an image has one view."""
+        return self.batch(indices)
+
+    def on(self, array: NDArray[Any]) -> ImageSource:
+        """Return the same source over another copy of the images."""
+        return replace(self, images=array)
+
+    @property
+    def array(self) -> NDArray[np.uint8]:
+        """The stored images."""
+        return self.images
 
     @cached_property
     def _row_constants(self) -> tuple[Tensor, Tensor]:
@@ -108,7 +147,7 @@ class Client:
 class Federation:
     """The clients, taxonomies and images that an algorithm trains on."""
 
-    source: ImageSource
+    source: Source
     taxonomy: Taxonomy  # H: labels, heads and branches live here
     full_taxonomy: Taxonomy  # H_full: metrics live here
     clients: tuple[Client, ...]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedgrain.federated.federation import ImageSource, Indices
+from fedgrain.federated.federation import Indices, Source
 from fedgrain.nets.dropout import global_state, set_dropout_generator
 from fedgrain.randomness import torch_generator_from
 
@@ -41,7 +41,7 @@ class LocalSettings:
 class TrainingData:
     """The samples that enter a loss, with their targets."""
 
-    source: ImageSource
+    source: Source
     indices: Indices  # [samples]
     targets: Tensor  # [samples, ...]
 
@@ -143,7 +143,7 @@ def batches(
     order = generator.permutation(len(data.indices))
     for start in range(0, len(order), settings.batch):
         chosen = order[start : start + settings.batch]
-        images = data.source.batch(data.indices[chosen])
+        images = data.source.training_batch(data.indices[chosen], generator)
         if settings.crop_and_flip:
             images = crop_and_flip(images, generator)
         yield images, data.targets[torch.from_numpy(chosen)]

@@ -24,6 +24,7 @@ from fedgrain.membership.members import found, publish, signing_key
 from fedgrain.membership.signing import sign_app
 from fedgrain.messages.wire import MOST_SAMPLES
 from fedgrain.preparation.config import Config
+from fedgrain.preparation.trunk import with_weights_hash
 from fedgrain.taxonomy import read_csv
 
 _TIME_LIMIT = 600.0  # seconds a site has to answer, unless the config sets it
@@ -72,15 +73,17 @@ def _deployed_config(config: Config, sites: int) -> Config:
     """Return the complete config of a deployment, adapted to sites with their own images.
 
     A server without images leaves validation to the sites, and the sites decide what they know. A
-    site that hangs must not block the others forever.
+    site that hangs must not block the others forever. Of a pretrained trunk the config holds the
+    SHA-256 of its weights, which every site checks.
     """
     limit = config.client_time_limit or _TIME_LIMIT
     changes: dict[str, object] = {"clients": sites, "client_time_limit": limit}
     if config.dataset == "folder":
-        size = config.image_size or IMAGE_SIZE
+        size = config.image_size if config.has_trunk else config.image_size or IMAGE_SIZE
         changes |= {"partition": "manifest", "knowledge": "inferred", "validation": "clients"}
         changes |= {"image_size": size, "data_root": None, "manifest": None, "taxonomy": None}
-    return replace(config, **changes).complete()  # type: ignore[arg-type]
+    deployed = replace(config, **changes).complete()  # type: ignore[arg-type]
+    return with_weights_hash(deployed)
 
 
 def write_deployment(wanted: Deployment, config: Config, taxonomy: Path | None) -> Config:

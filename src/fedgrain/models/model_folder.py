@@ -17,19 +17,23 @@ from fedgrain.errors import FedgrainError, RunError
 from fedgrain.federated.averaging import State
 from fedgrain.heads import DecoupledModel, Head, build_head, decouple
 from fedgrain.models.trained_model import DESCRIPTION, FORMAT, WEIGHTS, TrainedModel
-from fedgrain.nets import build_net
+from fedgrain.models.trunk_place import here
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.taxonomy import Taxonomy, from_json
 from fedgrain.tensor_files import read_tensors
+from fedgrain.trunks import TrunkSpec, build_trained, trunk_from
 
 _MOST_PIXELS = 4096  # of a side of an image, the same limit as in decoding
 
 
-def load(path: str | Path, *, trust_code: Trust = False) -> TrainedModel:
+def load(
+    path: str | Path, *, trust_code: Trust = False, net_weights: str | None = None
+) -> TrainedModel:
     """Load the model of a finished run; the folder may come from another machine.
 
     A net or head named ``module:callable`` is code that is imported and run. It is refused unless
-    ``trust_code`` is true or contains its name.
+    ``trust_code`` is true or contains its name. ``net_weights`` says where the weights of its
+    pretrained trunk are, if they are neither in the folder nor where they were in training.
     """
     place = Path(path, DESCRIPTION)
     if not place.exists():
@@ -39,7 +43,7 @@ def load(path: str | Path, *, trust_code: Trust = False) -> TrainedModel:
         raise RunError(f"{place}: not a model of this version of fedgrain")
     check_trust({n: about.get(n) for n in ("net", "head")}, place, trust_code, RunError)
     try:
-        return _built(place, about)
+        return _built(place, about, net_weights)
     except FedgrainError:
         raise
     except (KeyError, TypeError, ValueError) as error:
@@ -47,7 +51,7 @@ def load(path: str | Path, *, trust_code: Trust = False) -> TrainedModel:
         raise RunError(f"{place}: damaged ({reason}); copy the run folder again") from None
 
 
-def _built(place: Path, about: dict[str, Any]) -> TrainedModel:
+def _built(place: Path, about: dict[str, Any], net_weights: str | None) -> TrainedModel:
     state, _ = read_tensors(place.with_name(WEIGHTS))
     taxonomy = from_json(about["taxonomy"], f"{place}, taxonomy")
     full = from_json(about["full_taxonomy"], f"{place}, full taxonomy")
@@ -58,9 +62,21 @@ def _built(place: Path, about: dict[str, Any]) -> TrainedModel:
     if not all(type(side) is int and 1 <= side <= _MOST_PIXELS for side in shape):
         raise ValueError(f"image_shape must have three whole numbers from 1 to {_MOST_PIXELS}")
     normalisation = _normalisation(about["mean"], about["deviation"], channels=shape[2])
-    net = _model_net(about["net"], head, shape, state, branches=about["branches"])
+    trunk = None if about.get("trunk") is None else trunk_from(about["trunk"])
+    if trunk is not None:
+        trunk = here(trunk, place.parent, net_weights)
+    net = _model_net(about["net"], trunk, head, shape, state, branches=about["branches"])
     return TrainedModel(
-        taxonomy, full, normalisation, shape, about["net"], about["head"], settings, head, net
+        taxonomy,
+        full,
+        normalisation,
+        shape,
+        about["net"],
+        about["head"],
+        settings,
+        head,
+        net,
+        trunk,
     )
 
 
@@ -96,16 +112,24 @@ class ModelDescription:
             head_name=spec.head,
             head_settings=spec.head_settings,
             head=head,
-            net=_model_net(spec.net, head, shape, weights, branches=by_branch),
+            net=_model_net(spec.net, spec.trunk, head, shape, weights, branches=by_branch),
+            trunk=spec.trunk,
         )
 
 
 def _model_net(
-    name: str, head: Head, image_shape: tuple[int, int, int], state: State, *, branches: bool
+    name: str,
+    trunk: TrunkSpec | None,
+    head: Head,
+    image_shape: tuple[int, int, int],
+    state: State,
+    *,
+    branches: bool,
 ) -> nn.Module:
     """Build a net, or one per branch, and load the weights."""
     generator = torch.Generator().manual_seed(0)  # the weights are replaced at once
-    net = build_net(name, head.num_outputs, generator=generator, image_shape=image_shape)
+    outputs = head.num_outputs
+    net = build_trained(name, trunk, outputs, generator=generator, image_shape=image_shape)
     net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if branches:
         net = DecoupledModel(head.taxonomy, decouple(net, head))  # type: ignore[arg-type]

@@ -14,17 +14,19 @@ from torch import Tensor, nn
 
 from fedgrain.checked_json import write_checked_json
 from fedgrain.data.decode import decode_image
-from fedgrain.data.images import Normalisation
+from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.errors import DataError, RunError
-from fedgrain.federated import ImageSource
+from fedgrain.federated import ImageSource, Source
 from fedgrain.heads import DecoupledModel, Head
 from fedgrain.heads.chunks import samples_at_once
 from fedgrain.scoring.rules import node_log_probs, predict
 from fedgrain.taxonomy import Taxonomy, to_json
 from fedgrain.tensor_files import write_tensors
+from fedgrain.trunks import ThroughTrunk, TrunkSpec, inputs_of
 
 FORMAT = "fedgrain-model-1"
 DESCRIPTION, WEIGHTS = "model.json", "best.safetensors"  # the files of a model
+Images = NDArray[np.uint8] | Source  # stored images, or what a net takes for each of them
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class TrainedModel:
     head_name: str
     head_settings: Mapping[str, Any]
     head: Head
-    net: nn.Module | DecoupledModel
+    net: nn.Module | DecoupledModel  # with a trunk: only what was trained of it
+    trunk: TrunkSpec | None = None
 
     def batch(self, images: NDArray[np.uint8]) -> Tensor:
         """Check and normalise images [images, height, width, channels]."""
@@ -58,22 +61,38 @@ class TrainedModel:
                 f"the model takes uint8 images of shape {list(self.image_shape)}, "
                 f"not {images.dtype} {list(images.shape[1:])}"
             )
-        batch = ImageSource(images, self.normalisation).batch(np.arange(len(images)))
+        everything = np.arange(len(images))
+        if self.trunk is not None:
+            return self._on_device(ThroughTrunk(images, self.trunk).batch(everything))
+        return self._on_device(ImageSource(images, self.normalisation).batch(everything))
+
+    def inputs(self, data: LabelledImages) -> Images:
+        """Return the images of a data set as the trained part takes them.
+
+        With a trunk these are its features, made once and kept in the cache.
+        """
+        return data.images if self.trunk is None else inputs_of(self.trunk, data)
+
+    def block(self, images: Images, chosen: NDArray[np.int64]) -> Tensor:
+        """Return the chosen images as the net takes them."""
+        if isinstance(images, np.ndarray):
+            return self.batch(images[chosen])
+        return self._on_device(images.batch(chosen))
+
+    def _on_device(self, batch: Tensor) -> Tensor:
         return batch.to(next(self.net.parameters()).device)
 
     def node_log_probs(self, images: NDArray[np.uint8]) -> Tensor:
         """Return log P of every node of H [images, nodes]."""
         return torch.cat(list(self.log_prob_blocks(images, np.arange(len(images)))))
 
-    def log_prob_blocks(
-        self, images: NDArray[np.uint8], chosen: NDArray[np.int64]
-    ) -> Iterator[Tensor]:
+    def log_prob_blocks(self, images: Images, chosen: NDArray[np.int64]) -> Iterator[Tensor]:
         """Return log P of every node for the chosen images, a block of images at a time.
 
         For many images and a large tree the whole table may be larger than memory.
         """
         for block in self.blocks(chosen):
-            yield self._block_log_probs(self.batch(images[block]))
+            yield self._block_log_probs(self.block(images, block))
 
     def blocks(self, chosen: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Divide image numbers into blocks; at least one block."""
@@ -133,6 +152,7 @@ class TrainedModel:
             "image_shape": list(self.image_shape),
             "mean": list(self.normalisation.mean),
             "deviation": list(self.normalisation.deviation),
+            **({} if self.trunk is None else {"trunk": self.trunk.content()}),
             "taxonomy": to_json(self.taxonomy),
             "full_taxonomy": to_json(self.full_taxonomy),
         }

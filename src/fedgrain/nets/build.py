@@ -42,17 +42,14 @@ def build_net(
         make = load_callable(NETS[name].home, "net", NetError)
         with torch.device("meta"):  # no weights drawn: PyTorch would take the global state
             net: nn.Module = make(num_outputs, shape)
-        # to_empty would do the same, but imports sympy, which takes half a second
-        state = {name: torch.empty(v.shape, dtype=v.dtype) for name, v in net.state_dict().items()}
-        net.load_state_dict(state, assign=True)
-        _initialise(net, generator)
+        initialise(net, generator)
         return net
     if ":" not in name:
         raise NetError(
             f"there is no net {name!r}; choose one of {', '.join(NETS)}, or name your own "
             "as module:callable"
         )
-    own = _users_net(name, num_outputs, generator)
+    own = users_net(name, num_outputs, generator)
     if image_shape is not None:
         _try(name, own, num_outputs, image_shape)
     return own
@@ -89,8 +86,14 @@ def _check_shape(name: str, shape: ImageShape) -> None:
         )
 
 
-def _initialise(net: nn.Module, generator: torch.Generator) -> None:
-    """PyTorch's default for Conv2d and Linear, weights and biases in order of the modules."""
+def initialise(net: nn.Module, generator: torch.Generator) -> None:
+    """Give a net made on the device "meta" its weights.
+
+    PyTorch's default for Conv2d and Linear, weights and biases in order of the modules.
+    """
+    # to_empty would do the same, but imports sympy, which takes half a second
+    state = {name: torch.empty(v.shape, dtype=v.dtype) for name, v in net.state_dict().items()}
+    net.load_state_dict(state, assign=True)
     for name, module in net.named_modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_uniform_(module.weight, a=math.sqrt(5), generator=generator)
@@ -106,7 +109,7 @@ def _initialise(net: nn.Module, generator: torch.Generator) -> None:
             )
 
 
-def _users_net(name: str, num_outputs: int, generator: torch.Generator) -> nn.Module:
+def users_net(name: str, num_outputs: int, generator: torch.Generator) -> nn.Module:
     """Build the user's net with the global state seeded from ``generator`` and put back after."""
     with global_state(int(torch.randint(2**62, (), generator=generator))):
         net = call_own(name, "net", NetError, num_outputs, called_with="the number of outputs")

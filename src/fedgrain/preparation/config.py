@@ -22,6 +22,7 @@ from fedgrain.catalogue import (
     RESPONSIBILITIES,
     SERVER_OPTIMIZERS,
     SUPERVISIONS,
+    TIMM,
 )
 from fedgrain.errors import ConfigError, FedgrainError
 from fedgrain.files import read_text
@@ -30,7 +31,7 @@ from fedgrain.plugins import named_code
 from fedgrain.preparation.config_checks import check_settings
 
 # where files are and how they are reached: only their content affects the result
-PLACES = ("data_root", "manifest", "taxonomy", "allow_links")
+PLACES = ("data_root", "manifest", "taxonomy", "allow_links", "net_weights", "embed_trunk")
 
 
 def _setting(default: Any, text: str, choices: tuple[str, ...] = (), own: bool = False) -> Any:
@@ -82,7 +83,22 @@ class Config:
         "the global model (flat-softmax, ps-softmax)",
         RESPONSIBILITIES,
     )
-    net: str | None = _setting(None, "net (default: by image size)", tuple(NETS), own=True)
+    net: str | None = _setting(
+        None,
+        "net (default: by image size); timm:NAME is a pretrained trunk",
+        tuple(NETS),
+        own=True,
+    )
+    net_weights: str | None = _setting(
+        None, "weights of a pretrained trunk: a file, package:NAME (default for timm: its hub)"
+    )
+    net_weights_sha256: str | None = _setting(None, "SHA-256 that the weights must have")
+    train: str | None = _setting(
+        None, "what of a trunk is trained: head (default), blocks:N (the last N), all"
+    )
+    hidden: int | None = _setting(None, "trunk: width of a hidden layer before the head")
+    views: int = _setting(1, "trunk: views of each training image, the plain one included")
+    embed_trunk: bool = _setting(False, "trunk: put its weights into the folder of the model")
     alpha: float = _setting(0.9, "granularity skew: share of leaf classes a client does not know")
     clients: int = _setting(10, "number of clients")
     knowledge: str = _setting(
@@ -155,6 +171,11 @@ class Config:
         return self.knowledge in KNOWLEDGE_GENERATORS
 
     @property
+    def has_trunk(self) -> bool:
+        """Whether the net is a pretrained trunk, of which a part is trained."""
+        return self.net is not None and (self.net.startswith(TIMM) or self.net_weights is not None)
+
+    @property
     def head_settings(self) -> dict[str, Any]:
         """The settings a head is built with, besides the taxonomy."""
         names = HEADS[self.head].settings if self.head in HEADS else ()
@@ -175,6 +196,7 @@ class Config:
             "supervision": "marginal" if inferred and marginal else "paper",
             "join_ratio": 0.5,
             "batch": 32,
+            "train": "head" if self.has_trunk else None,
             "coarsen": data.coarsen,
             "max_children": data.max_children,
             **data.defaults,
@@ -225,7 +247,10 @@ def setting_of(text: str) -> tuple[str, Any]:
 def differences(one: Config, two: Config) -> list[str]:
     """Return the settings in which two configs differ, with both values; paths are ignored."""
     mine, other = one.complete().settings(), two.complete().settings()
-    deciding = [name for name in mine if name not in PLACES]
+    ignored = {*PLACES}
+    if None in (mine["net_weights_sha256"], other["net_weights_sha256"]):
+        ignored.add("net_weights_sha256")  # it is found when the run starts
+    deciding = [name for name in mine if name not in ignored]
     return [f"{n} ({mine[n]} and {other[n]})" for n in deciding if mine[n] != other[n]]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from fedgrain import catalogue
-from fedgrain.catalogue import HEADS
+from fedgrain.catalogue import HEADS, NETS
 from fedgrain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "max_unreadable": (0, 1), "margin_size": (0, 1e6),
     "client_time_limit": (1e-3, _LARGE), "min_branch_samples": (1, _LARGE),
     "seed": (0, float(2**63 - 1)), "sample_seed": (0, float(2**63 - 1)),
+    "hidden": (1, 4096), "views": (1, 1000),
     "only_client": (0, _LARGE), "lazy_labels": (0, 1), "average_rounds": (1, _LARGE),
 }  # fmt: skip
 
@@ -33,6 +35,7 @@ def check_settings(config: Config) -> None:
         value = getattr(config, name)
         if value is not None and not low <= value <= high:
             raise ConfigError(f"{name} is {value}, but must lie between {low:g} and {high:g}")
+    _check_trunk(config)
     _check_zero_shot_and_bounds(config)
     _check_algorithm(config)
     if config.laziness and "projection" not in (config.supervision, config.first_stage_supervision):
@@ -45,6 +48,32 @@ def check_settings(config: Config) -> None:
                 f"alpha is {config.alpha}, but with {config.clients} clients it must lie between 0 "
                 f"and {highest:g}: every leaf class must be known to someone"
             )
+
+
+def _check_trunk(config: Config) -> None:
+    """Refuse settings of a pretrained trunk where there is none, and what it cannot do."""
+    if config.net_weights is not None and (config.net is None or config.net in NETS):
+        raise ConfigError(
+            f"net_weights is for a pretrained trunk, net timm:NAME or your own, not for "
+            f"{config.net or 'the default net'}"
+        )
+    if not config.has_trunk:
+        usual = type(config)
+        for name in ("train", "hidden", "views", "net_weights_sha256", "embed_trunk"):
+            if getattr(config, name) != getattr(usual, name):
+                raise ConfigError(
+                    f"{name} is for a pretrained trunk; set net to timm:NAME, or give net_weights"
+                )
+        return
+    if config.train is not None and not re.fullmatch(r"head|all|blocks:[1-9]\d{0,3}", config.train):
+        raise ConfigError(f"train is {config.train!r}, but must be head, blocks:N or all")
+    if config.crop_and_flip and config.train != "all":
+        raise ConfigError(
+            "crop_and_flip changes images, but a frozen trunk sees each only once; set views to "
+            "train on several views of each image, or train all"
+        )
+    if config.views > 1 and config.train == "all":
+        raise ConfigError("views are of a frozen trunk; with train all set crop_and_flip")
 
 
 def _check_head(config: Config) -> None:

@@ -6,6 +6,7 @@ Split, partition, knowledge and initial weights all derive from the run's seed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from fedgrain.federated import (
     LabelledPart,
     LocalSettings,
     ServerSettings,
+    Source,
     TrainingSettings,
 )
 from fedgrain.federated.sampling import joining
@@ -36,8 +38,10 @@ from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.client_labels import labelled_clients
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.participants import own_validation, training_sites
+from fedgrain.preparation.trunk import stored_side, trunk_of
 from fedgrain.preparation.zero_shot import hide_unseen, seen_taxonomy
 from fedgrain.taxonomy import Taxonomy, coarsen
+from fedgrain.trunks import TrunkSpec, Views, inputs_of
 
 Indices = NDArray[np.int64]
 
@@ -63,27 +67,29 @@ class Prepared:
             self.spec,
             federation.taxonomy,
             federation.full_taxonomy,
-            federation.source.shape,
-            federation.source.normalisation,
+            self.data.images.shape[1:],
+            self.data.normalisation,
         )
 
-    def with_images(self, images: NDArray[np.uint8]) -> Prepared:
-        """Return the same on another copy of the images; the first copy can then be freed."""
-        source = replace(self.federation.source, images=images)
-        federation = replace(self.federation, source=source)
-        return replace(self, data=replace(self.data, images=images), federation=federation)
+    def with_rows(self, rows: NDArray[Any]) -> Prepared:
+        """Return the same on another copy of the source's rows; the first can then be freed."""
+        source = self.federation.source
+        federation = replace(self.federation, source=source.on(rows))
+        data = replace(self.data, images=rows) if source.array is self.data.images else self.data
+        return replace(self, data=data, federation=federation)
 
 
 def prepare(config: Config) -> Prepared:
     """Load the data and divide it among the clients."""
     config = config.complete()
-    data = load_images(config)
+    trunk = trunk_of(config)
+    data = load_images(config, trunk)
     if config.zero_shot:
         data = hide_unseen(data, config.seed)
-    return prepare_from(config, data)
+    return prepare_from(config, data, trunk)
 
 
-def prepare_from(config: Config, data: LabelledImages) -> Prepared:
+def prepare_from(config: Config, data: LabelledImages, trunk: TrunkSpec | None = None) -> Prepared:
     """Divide loaded data among the clients; the config must be complete."""
     if not data.split_counts.get("train"):
         raise ConfigError(f"data set {config.dataset} has no training images; add some")
@@ -97,14 +103,14 @@ def prepare_from(config: Config, data: LabelledImages) -> Prepared:
     labels = data.taxonomy.nearest_in(taxonomy)[data.labels].astype(np.int64)
     deciding = own_validation(config, data, validation)
     federation = Federation(
-        source=ImageSource(data.images, data.normalisation),
+        source=_source(config, data, trunk),
         taxonomy=taxonomy,
         full_taxonomy=data.taxonomy,
         clients=clients,
         validation=LabelledPart(deciding, labels[deciding]) if on_server else None,
     )
     test = data.split_indices("test") if "test" in data.split_names else np.empty(0, np.int64)
-    spec, settings = model_spec(config, min(data.size)), training_settings(config)
+    spec, settings = model_spec(config, min(data.size), trunk), training_settings(config)
     joining_clients = joining(len(clients), settings.join_ratio)
     if settings.min_clients > joining_clients:
         raise ConfigError(
@@ -114,14 +120,24 @@ def prepare_from(config: Config, data: LabelledImages) -> Prepared:
     return Prepared(data, federation, spec, settings, config.algorithm, test)
 
 
-def load_images(config: Config) -> LabelledImages:
-    """Load the data set with the options the config sets."""
+def _source(config: Config, data: LabelledImages, trunk: TrunkSpec | None) -> Source:
+    """Return what is trained on: pixels, or what the frozen part of a trunk makes of them."""
+    if trunk is None:
+        return ImageSource(data.images, data.normalisation)
+    return inputs_of(trunk, data, Views(config.views, config.seed))
+
+
+def load_images(config: Config, trunk: TrunkSpec | None = None) -> LabelledImages:
+    """Load the data set with the options the config sets, as large as its trunk wants it.
+
+    ``trunk`` is the config's own, where it is known already.
+    """
     options: dict[str, object] = {}
     if config.dataset == "imagenet":
         given_seed = config.sample_seed
         options["seed"] = _IMAGENET_SAMPLE_SEED if given_seed is None else given_seed
     given = {
-        "size": config.image_size,
+        "size": stored_side(config, trunk),
         "per_class": config.images_per_class,
         "manifest": config.manifest,
         "taxonomy": config.taxonomy,
@@ -163,7 +179,7 @@ def _partition(config: Config, data: LabelledImages, train: Indices) -> list[Ind
     return partition_iid(len(train), config.clients, seed=config.seed)
 
 
-def model_spec(config: Config, image_size: int) -> ModelSpec:
+def model_spec(config: Config, image_size: int, trunk: TrunkSpec | None = None) -> ModelSpec:
     """Return the net and head; the default net is the paper's for this image size."""
     supervision = config.supervision or "paper"
     first = config.first_stage_supervision or supervision
@@ -176,6 +192,7 @@ def model_spec(config: Config, image_size: int) -> ModelSpec:
         config.responsibilities,
         config.min_count,
         config.head_settings,
+        trunk,
     )
 
 

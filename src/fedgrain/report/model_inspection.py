@@ -79,7 +79,7 @@ def inspect(
         chosen = chosen[np.linspace(0, len(chosen) - 1, _MOST_IMAGES).round().astype(np.int64)]
     tree = model.taxonomy
     with one_thread():
-        predicted = predicted_nodes(model, data.images, chosen, "leaf", None)
+        predicted = predicted_nodes(model, model.inputs(data), chosen, "leaf", None)
     in_full = truths(model, data, chosen)
     truth = model.full_taxonomy.nearest_in(tree)[in_full].astype(np.int64)
     found = comparable(predicted, truth, tree, tree)

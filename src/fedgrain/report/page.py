@@ -108,7 +108,7 @@ def look_closely(
         here = config.data_root or config.manifest
         if config.dataset == "folder" and here is None:  # trained across real sites
             raise ReportError("its images stayed at their sites")
-        data = load_images(config)
+        data = load_images(config, model.trunk)
         sites = sites_of(config, data, model.taxonomy)
         look.inspection = inspect(model, config, data, images=images)
         for view_name, other in others.items():

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
 from fedgrain.heads import DecoupledModel
-from fedgrain.models.trained_model import TrainedModel
+from fedgrain.models.trained_model import Images, TrainedModel
 from fedgrain.scoring.rules import check_rule, predict
 from fedgrain.scoring.summary import Summary, score
 
@@ -33,7 +33,7 @@ def evaluate(
             f"{list(model.image_shape)}; load them at that size"
         )
     truth = truths(model, data, chosen)
-    nodes = predicted_nodes(model, data.images, chosen, rule, threshold)
+    nodes = predicted_nodes(model, model.inputs(data), chosen, rule, threshold)
     return asdict(scores_of(model, nodes, truth))
 
 
@@ -54,7 +54,7 @@ def scores_of(model: TrainedModel, nodes: ArrayLike, truth: ArrayLike) -> Summar
 
 def predicted_nodes(
     model: TrainedModel,
-    images: NDArray[np.uint8],
+    images: Images,
     chosen: NDArray[np.int64],
     rule: str,
     threshold: float | None,
@@ -64,7 +64,7 @@ def predicted_nodes(
     found = []
     if rule == "leaf" and isinstance(model.net, DecoupledModel):
         for block in model.blocks(chosen):
-            found.append(model.net.best_leaf(model.batch(images[block])).leaf.cpu().numpy())
+            found.append(model.net.best_leaf(model.block(images, block)).leaf.cpu().numpy())
     else:
         for table in model.log_prob_blocks(images, chosen):
             found.append(predict(table, model.taxonomy, rule, threshold, model.full_taxonomy))

@@ -19,11 +19,11 @@ def curve_of_run(folder: str | Path, *, trust_code: Trust = False) -> OperatingC
     model, place = load(folder, trust_code=trust_code), RunFolder(folder)
     config = place.read_config().complete()
     check_trust(config.settings(), place.config, trust_code, RunError)
-    data = load_images(config)
+    data = load_images(config, model.trunk)
     if not data.split_counts.get("test"):
         raise RunError(f"{folder}: the data set of the run has no test images")
     chosen = data.split_indices("test")
     truth = truths(model, data, chosen)
     with one_thread():
-        blocks = model.log_prob_blocks(data.images, chosen)
+        blocks = model.log_prob_blocks(model.inputs(data), chosen)
         return operating_curve(blocks, model.taxonomy, truth, model.full_taxonomy)

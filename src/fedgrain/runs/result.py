@@ -100,7 +100,7 @@ def result_values(
     scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
     if prepared is not None and tested is not None:
         truth = truths(model, prepared.data, tested)
-        nodes = predicted_nodes(model, prepared.data.images, tested, "leaf", None)
+        nodes = predicted_nodes(model, prepared.federation.source, tested, "leaf", None)
         scores.update(asdict(scores_of(model, nodes, truth)))
         if config.zero_shot:
             trees = model.taxonomy, model.full_taxonomy

@@ -27,9 +27,11 @@ from fedgrain.federated.algorithm import FederatedAlgorithm, build_algorithm
 from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import tracebacks_kept
 from fedgrain.models.model_folder import ModelDescription, load
+from fedgrain.models.trunk_place import embed
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, prepare
+from fedgrain.preparation.trunk import with_weights_hash
 from fedgrain.runs.checkpoint import RunProgress, load_progress, save_progress
 from fedgrain.runs.engine_choice import device_named, engine_of, number_of_workers
 from fedgrain.runs.result import Result, result_values
@@ -77,6 +79,9 @@ def run(
             place.check(config)
             if place.finished(config) and place.same_places(config):
                 return _stored(place, config)
+        config = with_weights_hash(config)
+        if place:
+            place.check(config)
         prepared = prepare(config)
         algorithm = build_algorithm(config.algorithm, prepared.settings)
         fingerprint = prepared.data.fingerprint
@@ -90,7 +95,7 @@ def run(
                 )  # find a damaged one before the result is given up
         processes, device = number_of_workers(workers, prepared), device_named(device)
         if processes > 1:
-            prepared = prepared.with_images(shared(prepared.data.images))
+            prepared = prepared.with_rows(shared(prepared.federation.source.array))
         trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings, device)
         if algorithm_entry(config.algorithm).by_branch:
             _ = trainer.model.branch_nets  # refuse now a net that cannot be decoupled
@@ -173,6 +178,8 @@ def train_and_test(
         values = {**values, **about()}
         if place:
             model.save(place.path, final.weights)
+            if ready.config.embed_trunk and model.trunk is not None:
+                embed(model.trunk, place.path)
             place.write_result(values, progress.lines)
     for callback in callbacks:
         callback.on_run_end(values)

@@ -29,6 +29,7 @@ from fedgrain.preparation.config import PLACES, Config, differences, read_config
 from fedgrain.tensor_files import about_of
 
 _TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # files of servers and trackers
+_TRUNK = "trunk.weights"  # of a model with its trunk
 _ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # keys of a line of metrics
 CAPS = ("rounds", "cycles")  # settings that may be raised later
 _SCORE = (float, int, type(None))
@@ -61,8 +62,8 @@ class RunFolder:
     @property
     def written(self) -> list[str]:
         """Names of the files that are written whole."""
-        files = (self.config, self.environment, self.metrics, self.state, self.best)
-        return [path.name for path in (*files, self.model, self.result, self.again)] + [*_TRACKED]
+        files = (self.config, self.environment, self.metrics, self.state, self.best, self.model)
+        return [path.name for path in (*files, self.result, self.again)] + [*_TRACKED, _TRUNK]
 
     @contextmanager
     def locked(self) -> Iterator[None]:
