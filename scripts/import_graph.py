@@ -26,7 +26,8 @@ GROUND = (
 )  # fmt: skip
 ROOMS = (
     "taxonomy", "knowledge", "data", "nets", "heads", "scoring", "trunks", "federated", "engines",
-    "models", "preparation", "runs", "studies", "messages", "deployment", "membership", "report", "cli",
+    "models", "preparation", "runs", "studies", "messages", "deployment", "membership",
+    "report", "cli",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedgrain.engines.built_model import BuiltModel
 from fedgrain.federated.averaging import State
-from fedgrain.federated.federation import Client, ImageSource
+from fedgrain.federated.federation import Client, Source
 from fedgrain.federated.local_training import TrainingData
 from fedgrain.heads import Supervised, supervise
 from fedgrain.heads.chunks import run_in_chunks
@@ -33,7 +33,7 @@ from fedgrain.knowledge.labeller import (
 class LabelReader:
     """The labels of one client, and what a model makes of them."""
 
-    def __init__(self, model: BuiltModel, source: ImageSource, client: Client) -> None:
+    def __init__(self, model: BuiltModel, source: Source, client: Client) -> None:
         self.model, self.source, self.part = model, source, client.train
         labels, who, count = self.part.labels, self.part.labellers, len(client.known)
         taxonomy, least = model.taxonomy, model.spec.min_count
