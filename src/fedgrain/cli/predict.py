@@ -74,6 +74,7 @@ def _add_predict(commands: Any) -> None:
     parser.add_argument(
         "--allow-links", action="store_true", help="follow links that lead out of a folder"
     )
+    _add_net_weights(parser)
     add_trust(parser)
     parser.set_defaults(run=_run_predict)
 
@@ -97,9 +98,18 @@ def _add_evaluate(commands: Any) -> None:
         "P > 0.5 or P >= --threshold, or the one with the highest expected HF",
     )
     parser.add_argument("--threshold", type=float, metavar="P", help="of the rule threshold")
+    _add_net_weights(parser)
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=_run_evaluate)
+
+
+def _add_net_weights(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--net-weights",
+        metavar="FILE",
+        help="weights of the model's pretrained trunk, if they are not where they were in training",
+    )
 
 
 def _run_predict(args: argparse.Namespace) -> int:
@@ -115,6 +125,7 @@ def _run_predict(args: argparse.Namespace) -> int:
         "expected-hf" if args.expected_hf else rule,
         args.confidence,
         _THUMBNAIL if "html" in formats.values() else 0,
+        args.net_weights,
     )
     images = find_images(args.images, allow_links=args.allow_links)
     found = predict_files(args.folder, images, asked, trust_code=args.trust_code)
@@ -179,16 +190,16 @@ def _run_evaluate(args: argparse.Namespace) -> None:
     from fedgrain.errors import RunError
     from fedgrain.models.model_folder import load
     from fedgrain.plugins import check_trust
-    from fedgrain.preparation.config import PLACES
+    from fedgrain.preparation.config import DATA_PLACES
     from fedgrain.preparation.prepare import load_images
     from fedgrain.runs.evaluate import evaluate
     from fedgrain.runs.run_folder import RunFolder
 
-    model = load(args.folder, trust_code=args.trust_code)
+    model = load(args.folder, trust_code=args.trust_code, net_weights=args.net_weights)
     config = RunFolder(args.folder).read_config()
     if args.dataset:
         reading = ("image_size", "images_per_class", "sample_seed", "max_unreadable")
-        others: dict[str, Any] = dict.fromkeys((*PLACES, *reading))  # of its own data set
+        others: dict[str, Any] = dict.fromkeys((*DATA_PLACES, *reading))  # of its own data set
         config = replace(config, dataset=args.dataset, **others)
     else:
         named = {"dataset": config.dataset}

@@ -41,11 +41,15 @@ class PredictedFile:
 
 @dataclass(frozen=True)
 class Asked:
-    """What to do with every file: the rule, and the side of a thumbnail (0: none)."""
+    """What to do with every file: the rule, and the side of a thumbnail (0: none).
+
+    ``net_weights`` is where the weights of the model's trunk are, if they have moved.
+    """
 
     rule: str = "leaf"
     threshold: float | None = None
     thumbnail: int = 0
+    net_weights: str | None = None
 
 
 _Block = tuple[Sequence[ImagePath], Asked]
@@ -66,7 +70,7 @@ def predict_files(
     """
     processes = workers_wanted(workers)
     trust = trust_code if isinstance(trust_code, bool) else tuple(trust_code)
-    model = load(folder, trust_code=trust)
+    model = load(folder, trust_code=trust, net_weights=asked.net_weights)
     blocks = list(_blocks(images, asked))
     begun = time.perf_counter()
     for done, (files, wanted) in enumerate(blocks, 1):
@@ -139,12 +143,12 @@ def _thumbnail(path: str, asked: Asked) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: str, trust: bool | tuple[str, ...]) -> TrainedModel:
+def _loaded(folder: str, trust: bool | tuple[str, ...], weights: str | None) -> TrainedModel:
     """Load the model once per process of the pool."""
-    return load(folder, trust_code=trust)
+    return load(folder, trust_code=trust, net_weights=weights)
 
 
 def _predict_task(task: tuple[str, bool | tuple[str, ...], _Block]) -> list[PredictedFile]:
     folder, trust, (images, asked) = task
     with one_thread():
-        return predict_block(_loaded(folder, trust), images, asked)
+        return predict_block(_loaded(folder, trust, asked.net_weights), images, asked)

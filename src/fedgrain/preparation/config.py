@@ -31,7 +31,8 @@ from fedgrain.plugins import named_code
 from fedgrain.preparation.config_checks import check_settings
 
 # where files are and how they are reached: only their content affects the result
-PLACES = ("data_root", "manifest", "taxonomy", "allow_links", "net_weights", "embed_trunk")
+DATA_PLACES = ("data_root", "manifest", "taxonomy", "allow_links")
+PLACES = (*DATA_PLACES, "net_weights", "embed_trunk")
 
 
 def _setting(default: Any, text: str, choices: tuple[str, ...] = (), own: bool = False) -> Any:
