@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import fedgrain as _fedgrain  # noqa: F401  # isort: skip - it settles the arithmetic before torch
 import pytest
 from hypothesis import settings
+
+from warm_processes import WarmProcesses
 
 os.environ.setdefault("FEDGRAIN_WORKERS", "1")  # tests of the engine ask for more themselves
 settings.register_profile("fedgrain", deadline=None, derandomize=True, print_blob=True)
@@ -18,16 +18,13 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
-def fedgrain() -> Run:
-    """Run the installed command as a user does, in a process of its own."""
+def warm() -> Iterator[WarmProcesses]:
+    """Start processes of their own that have torch loaded already."""
+    with WarmProcesses() as processes:
+        yield processes
 
-    def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(Path(sys.executable).with_name("fedgrain")), *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            env={**os.environ, **environment},
-            check=False,
-        )
 
-    return run
+@pytest.fixture(scope="session")
+def fedgrain(warm: WarmProcesses) -> Run:
+    """Run the command as a user does, in a process of its own (tests/test_wheel.py: installed)."""
+    return warm.fedgrain

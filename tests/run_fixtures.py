@@ -1,8 +1,6 @@
 """A run of a second or two, and other processes to run it in."""
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import pytest
 
 from fedgrain import Config
 from fedgrain.arithmetic import one_thread
+from warm_processes import WarmProcesses
 
 TESTS = Path(__file__).parent
 SMALL: dict[str, Any] = {
@@ -43,16 +42,10 @@ def small() -> Callable[..., Config]:
 
 
 @pytest.fixture(scope="session")
-def python() -> Callable[..., subprocess.CompletedProcess[str]]:
+def python(warm: WarmProcesses) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run a script in a process of its own, which finds the tests' own parts."""
 
     def run(script: str, *arguments: object, **environment: str) -> Any:
-        return subprocess.run(
-            [sys.executable, "-c", script, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(TESTS), **environment},
-            check=False,
-        )
+        return warm.python("-c", script, *arguments, **{"PYTHONPATH": str(TESTS), **environment})
 
     return run

@@ -1,8 +1,6 @@
 """Every command on a tree of 16,344 nodes, in 1.5 GB. How long it takes: benchmarks/trees.py."""
 
 import json
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -33,18 +31,17 @@ sys.exit(code)
 """
 
 
-def fedgrain(*arguments):
+@pytest.fixture
+def fedgrain(warm):
     """Run the command in a process of its own; return what it printed, if it kept to the memory."""
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *map(str, arguments), "--json"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stderr.split()[-1]) * 1024 < MOST_MEMORY
-    return json.loads(done.stdout)
+
+    def run(*arguments):
+        done = warm.python("-c", COMMAND, *arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        assert int(done.stderr.split()[-1]) * 1024 < MOST_MEMORY
+        return json.loads(done.stdout)
+
+    return run
 
 
 def test_the_tree_is_like_that_of_life():
@@ -56,7 +53,7 @@ def test_the_tree_is_like_that_of_life():
     assert np.sum(tree.child_counts == 1) > 4_000
 
 
-def test_taxonomy(site, tmp_path):
+def test_taxonomy(fedgrain, site, tmp_path):
     found = fedgrain(
         "taxonomy", "--csv", site / "taxonomy.csv", "--max-children", 32, "--out", tmp_path
     )
@@ -69,12 +66,12 @@ def test_taxonomy(site, tmp_path):
         assert (tmp_path / f"{tree}.html").stat().st_size < 8e6
 
 
-def test_knowledge(site):
+def test_knowledge(fedgrain, site):
     found = fedgrain("knowledge", "--csv", site / "taxonomy.csv", "--alpha", 0.7, "--clients", 4)
     assert [client["known_leaves"] for client in found["clients"]] == [3_000] * 4
 
 
-def test_run_predict_report(site, tmp_path):
+def test_run_predict_report(fedgrain, site, tmp_path):
     found = fedgrain(
         *["run", "--dataset", "folder", "--data-root", site, "--image-size", 32, "--rounds", 1],
         *["--partition", "manifest", "--knowledge", "inferred", "--min-count", 1, "--workers", 1],

@@ -26,6 +26,7 @@ from fedgrain.federated.faults import Fault
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import prepare
 from fedgrain.runs.run import run
+from warm_processes import WarmProcesses
 
 SETTINGS = {
     "dataset": "faulty:images",
@@ -278,17 +279,14 @@ def all_workers_of(folder: Path) -> list[int]:
 
 
 def killed_run(
-    point: str, folder: Path, workers: int, algorithm: str
+    warm: WarmProcesses, point: str, folder: Path, workers: int, algorithm: str
 ) -> subprocess.CompletedProcess:
     settings = {**SETTINGS, "rounds": 12, "cycles": 6, "patience": 100}
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items()]
     script = Path(__file__).parents[1] / "killed_run.py"
-    return subprocess.run(
-        [sys.executable, script, point, folder, *arguments, f"--algorithm={algorithm}",
-         f"--workers={workers}"],
-        capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-             "FEDGRAIN_TEST_FOLDER": str(folder)},
+    return warm.python(
+        script, point, folder, *arguments, f"--algorithm={algorithm}", f"--workers={workers}",
+        PYTHONPATH=os.pathsep.join(p for p in sys.path if p), FEDGRAIN_TEST_FOLDER=str(folder),
     )  # fmt: skip
 
 
@@ -313,22 +311,22 @@ KILLS = {  # algorithm -> (point, workers); a client trains elsewhere only with 
 
 
 @pytest.mark.parametrize("algorithm", KILLS)
-def test_a_run_killed_again_and_again_gives_the_same_bits(algorithm, tmp_path):
-    whole = killed_run("never", tmp_path / "whole", 1, algorithm)
+def test_a_run_killed_again_and_again_gives_the_same_bits(warm, algorithm, tmp_path):
+    whole = killed_run(warm, "never", tmp_path / "whole", 1, algorithm)
     assert whole.returncode == 0, whole.stderr
     folder = tmp_path / "killed"
     hits = []
     for point, workers in KILLS[algorithm]:
-        done = killed_run(point, folder, workers, algorithm)
+        done = killed_run(warm, point, folder, workers, algorithm)
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
         hits += [line for line in done.stdout.splitlines() if line.startswith("killed at")]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60  # one that still loads torch looks up only then
         while all_workers_of(folder) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert all_workers_of(folder) == []  # no orphans, though the engine was killed
     print("\n".join(hits))
     assert len(hits) >= 5, hits
-    last = killed_run("never", folder, 2, algorithm)
+    last = killed_run(warm, "never", folder, 2, algorithm)
     assert last.returncode == 0, last.stderr
     assert best(folder) == best(tmp_path / "whole")
     assert lines_of(folder) == lines_of(tmp_path / "whole")
@@ -354,7 +352,7 @@ def test_killed_by_a_client_in_the_middle_of_its_training(tmp_path):
         command, env={**environment, "FAULTS": "kill engine"}, capture_output=True, check=False
     )
     assert done.returncode == -signal.SIGKILL
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60  # one that still loads torch looks up only then
     while all_workers_of(folder) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert all_workers_of(folder) == []
