@@ -19,7 +19,9 @@ def test_report_of_a_run(folder, capsys):
     assert main(["report", "--trust-code", str(folder)]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith("On reported_runs:hostile_glyphs at alpha 0.5, flat-softmax/projection")
+    headline, sentence, *_ = out.splitlines()
+    assert headline.startswith("Of 64 images it has not seen, ")
+    assert sentence.startswith("On reported_runs:hostile_glyphs at alpha 0.5, flat-softmax/proj")
     assert out.splitlines()[-1] == f"report: {folder / 'report.html'}"
     assert "data:image/png" in (folder / "report.html").read_text("utf-8").split("<script>")[0]
 

@@ -2,9 +2,11 @@
 
 import json
 import re
+import shlex
 import shutil
 import time
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects
@@ -14,9 +16,11 @@ import hand_made_study
 from fedgrain import Config
 from fedgrain.checked_json import read_checked_json
 from fedgrain.errors import ReportError, RunError
+from fedgrain.report.branches import branches_of, wrong_at
 from fedgrain.report.html import page_of, render, script_hash, write_report
-from fedgrain.report.interactive_plots import MOST_POINTS, knowledge_map, over_alpha, thinned
-from fedgrain.report.model_inspection import Sites, branches_of, wrong_at
+from fedgrain.report.interactive_plots import MOST_POINTS, over_alpha, thinned
+from fedgrain.report.map_plots import knowledge_map
+from fedgrain.report.model_inspection import Sites
 from fedgrain.report.page_tables import percent, setting
 from fedgrain.report.run_page import knowledge_name, run_sentence
 from fedgrain.scoring.metrics import cut_back
@@ -57,7 +61,7 @@ class Reading(HTMLParser):
         return {
             about["data-for"]: json.loads(text)
             for about, text in self.scripts
-            if about.get("type") == "application/json"
+            if "data-for" in about
         }
 
 
@@ -84,7 +88,7 @@ def test_self_contained_with_two_scripts_of_ours_alone(which, request):
         + " ".join(map(script_hash, running))
     )
     assert page.links
-    assert all(link.startswith("data:") for link in page.links)
+    assert all(link.startswith(("data:", "#")) for link in page.links)
     assert "url(" not in text.split("<script>")[0]
 
 
@@ -188,14 +192,15 @@ def test_images_only_where_wanted(trained, run_text, tmp_path):
     text = out.read_text("utf-8")
     page = Reading(text)
     assert page.images == []
-    assert page.links == ["data:,"]  # the icon: none
+    assert page.links == ["data:,", "#glossary"]  # the icon: none
     assert "data:image" not in json.dumps(page.figures)
     assert "Branches, the worst first" in text
 
 
 def test_every_setting_and_how_to_redo_it(trained, run_text, study_folder, study_text):
     shown = "".join(Reading(run_text).text)
-    assert "fedgrain run config.toml --out 'again/run <script>'" in shown
+    again = ["fedgrain", "run", str(trained / "config.toml"), "--out", f"again/{FOLDER}"]
+    assert f"cd {Path.cwd()} && {shlex.join(again)} --trust-code" in shown
     assert (trained / "config.toml").read_text() in shown
     shown = "".join(Reading(study_text).text)
     assert (study_folder / "study.toml").read_text() in shown
@@ -230,7 +235,7 @@ def test_two_classes_of_one_name_stay_two():
     tree = Taxonomy.from_edges(
         [("r", "a"), ("r", "b"), ("r", "c")], {"a": "crane", "b": "crane", "c": "kite"}
     )
-    figure = knowledge_map(tree, ["one"], np.array([[1, 0, 1]]))
+    figure = knowledge_map(tree, ["one"], np.array([[1, 0, 1]]), tree.leaves.tolist())
     assert figure["data"][0]["x"] == ["crane (a)", "crane (b)", "kite"]
     assert figure["data"][0]["z"] == [[1.0, 0.0, 1.0]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,28 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the report and say where."""
+    from tqdm import tqdm
+
     from fedgrain.files import write_text
     from fedgrain.report.html import page_of, render
 
-    page = page_of(args.folder, images=not args.no_images, trust_code=args.trust_code)
+    with tqdm(desc="looking at images", unit="image", delay=1, file=sys.stderr) as bar:
+
+        def watch(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        page = page_of(
+            args.folder, images=not args.no_images, trust_code=args.trust_code, watch=watch
+        )
     path = args.out or args.folder / "report.html"
     write_text(path, render(page))
     if args.json:
-        print_json({"report": str(path), "sentence": page.sentence, "notes": list(page.notes)})
+        told = {"headline": page.headline, "sentence": page.sentence, "notes": list(page.notes)}
+        print_json({"report": str(path), **told})
         return
+    if page.headline:
+        print(page.headline)
     print(page.sentence)
     for note in page.notes:
         print(note)

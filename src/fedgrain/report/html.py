@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from plotly.offline import get_plotlyjs
 from fedgrain.errors import ReportError
 from fedgrain.files import write_text
 from fedgrain.plugins import Trust
+from fedgrain.report.answers import Watch, no_watch
 from fedgrain.report.interactive_plots import tree_trace
-from fedgrain.report.page import Page
+from fedgrain.report.page_parts import Page
 from fedgrain.report.templating import environment, template_text
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.version import __version__
@@ -43,15 +45,17 @@ def write_report(
     return path
 
 
-def page_of(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
-    """Gather what the report shows."""
+def page_of(
+    folder: Path, *, images: bool, trust_code: Trust = False, watch: Watch = no_watch
+) -> Page:
+    """Gather what the report shows; ``watch`` is called while images are predicted."""
     from fedgrain.report.run_page import run_page
     from fedgrain.report.study_page import study_page
 
     if (folder / "study.toml").exists():
-        return study_page(folder, images=images, trust_code=trust_code)
+        return study_page(folder, images=images, trust_code=trust_code, watch=watch)
     if (folder / "config.toml").exists():
-        return run_page(folder, images=images, trust_code=trust_code)
+        return run_page(folder, images=images, trust_code=trust_code, watch=watch)
     raise ReportError(
         f"{folder}: neither a run nor a study (there is no config.toml and no study.toml); "
         "give the folder that fedgrain run or fedgrain study wrote"
@@ -61,7 +65,8 @@ def page_of(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
 def render(page: Page) -> str:
     """Return the page as HTML."""
     css = Markup(template_text("report.css"))  # our own file, not a user's text
-    return _rendered("report.html.j2", "report.js", page=page, version=__version__, css=css)
+    scripts = ("report.js", "long_tables.js")
+    return _rendered("report.html.j2", scripts, page=page, version=__version__, css=css)
 
 
 def write_tree_page(taxonomy: Taxonomy, path: str | Path) -> Path:
@@ -71,14 +76,14 @@ def write_tree_page(taxonomy: Taxonomy, path: str | Path) -> Path:
     summary = f"{len(taxonomy):,} classes, {len(taxonomy.leaves):,} of them leaves"
     name = taxonomy.names[0]
     write_text(
-        path, _rendered("tree.html.j2", "tree.js", name=name, summary=summary, figure=figure)
+        path, _rendered("tree.html.j2", ("tree.js",), name=name, summary=summary, figure=figure)
     )
     return Path(path)
 
 
-def _rendered(template: str, script: str, **content: Any) -> str:
+def _rendered(template: str, own: Sequence[str], **content: Any) -> str:
     """Fill in a template; the page may run only plotly's script and its own."""
-    scripts = {"plotly": get_plotlyjs(), "script": template_text(script)}
+    scripts = {"plotly": get_plotlyjs(), "script": "".join(map(template_text, own))}
     return (
         environment()
         .get_template(template)

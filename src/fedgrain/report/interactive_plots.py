@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,16 +17,15 @@ from numpy.typing import NDArray
 from fedgrain.report.study_figures import COLOURS
 from fedgrain.studies.intervals import Estimate
 from fedgrain.taxonomy import Taxonomy
-from fedgrain.text import shortened
 
 Figure = dict[str, Any]
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 _DASHES = ("solid", "dash", "dashdot", "dot")
-_LEVELS = 5  # rings of the sunburst at a time; a click goes deeper
+_LEVELS = 5  # rings of the sunburst at a time, at most; a click goes deeper
+_MOST_SECTORS = 400  # at a time, beyond the first ring
 MOST_POINTS = 120  # of a curve
 _WHOLE_ROUNDS = 12  # up to this many rounds, each has a tick
 _TWO_IN_A_ROW = 50  # letters of the longest name of a legend with two columns
-_NAMED_CLASSES = 60  # more names do not fit under a map
 
 
 def plain(text: str) -> str:
@@ -112,10 +110,16 @@ def tree_trace(taxonomy: Taxonomy) -> dict[str, Any]:
         "parents": ["", *(plain(taxonomy.ids[p]) for p in taxonomy.parents[1:].tolist())],
         "values": taxonomy.leaf_counts.tolist(),
         "branchvalues": "total",
-        "maxdepth": _LEVELS,
+        "maxdepth": _rings(taxonomy),
         "sort": False,
         "insidetextorientation": "radial",
     }
+
+
+def _rings(taxonomy: Taxonomy) -> int:
+    """Return how many levels of a tree are shown at a time so that sectors stay visible."""
+    shown = np.cumsum([len(level) for level in taxonomy.levels])
+    return int(np.clip((shown <= _MOST_SECTORS).sum(), 2, _LEVELS))
 
 
 def sunburst(
@@ -155,48 +159,8 @@ def sunburst(
             "line": {"color": "#ffffff", "width": 1},
         },
     }
-    layout = {"margin": {"t": 10, "l": 10, "r": 10, "b": 80}, "height": 640, **_fonts()}
+    layout = {"margin": {"t": 10, "l": 10, "r": 10, "b": 80}, "height": 640, **fonts()}
     return {"data": [trace], "layout": layout, "colourings": colourings}
-
-
-def knowledge_map(
-    taxonomy: Taxonomy, names: Sequence[str], label_depths: NDArray[np.int64]
-) -> Figure:
-    """Draw how far down each client labels each class [clients, leaves]: 1 is the class itself."""
-    leaves = taxonomy.leaves
-    classes = _unique_names(taxonomy, leaves.tolist())
-    share = label_depths / np.maximum(taxonomy.depth[leaves], 1)
-    trace = {
-        "type": "heatmap",
-        "x": [plain(name) for name in classes],
-        "y": [plain(name) for name in names],
-        "z": np.round(share, 3).tolist(),
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": "Cividis",
-        "colorbar": {"tickformat": ".0%"},
-        "hovertemplate": "%{y} labels %{x} at %{z:.0%} of its depth<extra></extra>",
-    }
-    layout = axes_layout("", "")
-    layout["yaxis"].update(type="category", autorange="reversed", dtick=1)
-    layout["xaxis"].update(
-        type="category",
-        showticklabels=len(leaves) <= _NAMED_CLASSES,
-        tickvals=trace["x"],
-        ticktext=[plain(shortened(name, 18)) for name in classes],
-    )
-    layout["height"] = 220 + 24 * len(names)
-    return {"data": [trace], "layout": layout}
-
-
-def _unique_names(taxonomy: Taxonomy, nodes: Sequence[int]) -> list[str]:
-    """Return the names of nodes, with the id where a name repeats (ImageNet has two cranes)."""
-    names = [taxonomy.names[node] for node in nodes]
-    often = Counter(names)
-    return [
-        name if often[name] == 1 else f"{name} ({taxonomy.ids[node]})"
-        for node, name in zip(nodes, names, strict=True)
-    ]
 
 
 def look_of(number: int) -> dict[str, Any]:
@@ -228,11 +192,12 @@ def axes_layout(across: str, up: str, traces: Sequence[Mapping[str, Any]] = ()) 
             "yanchor": "bottom",
             "maxheight": room + 20,
         },
-        **_fonts(),
+        **fonts(),
     }
 
 
-def _fonts() -> dict[str, Any]:
+def fonts() -> dict[str, Any]:
+    """Return the letters and the ground of every plot."""
     return {
         "font": {"family": "system-ui, sans-serif", "size": 14, "color": "#1a1a1a"},
         "paper_bgcolor": "#ffffff",

@@ -11,6 +11,7 @@ from fedgrain.studies.table_formats import spoken
 from fedgrain.studies.tables import Table
 
 NOTHING = "–"
+_PAGE = 40  # rows of a searchable table that need no search
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,17 @@ class Sheet:
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[Entry, ...], ...]
     note: str = ""
+    searchable: bool = False  # a long one is shown a page at a time, with a field to search
+
+    @property
+    def paged(self) -> bool:
+        """Whether the page's script shows some rows at a time."""
+        return self.searchable and len(self.rows) > _PAGE
+
+    @property
+    def data(self) -> list[list[Any]]:
+        """The rows as the page's script reads them: a text, or a text and its sort key."""
+        return [[e.text if e.key == e.text else [e.text, e.key] for e in row] for row in self.rows]
 
     @property
     def groups(self) -> list[tuple[str, int]]:
@@ -57,10 +69,17 @@ def sheet_of(table: Table) -> Sheet:
     return Sheet(table.title, columns, tuple(rows))
 
 
-def sheet(title: str, names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> Sheet:
+def sheet(
+    title: str,
+    names: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    note: str = "",
+    searchable: bool = False,
+) -> Sheet:
     """Return a table of plain values."""
     columns = tuple(("", name) for name in names)
-    return Sheet(title, columns, tuple(tuple(map(entry, row)) for row in rows), note)
+    entries = tuple(tuple(map(entry, row)) for row in rows)
+    return Sheet(title, columns, entries, note, searchable)
 
 
 def entry(value: Any) -> Entry:

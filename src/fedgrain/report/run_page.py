@@ -13,21 +13,23 @@ from fedgrain.errors import RunError
 from fedgrain.files import read_text
 from fedgrain.plugins import Trust
 from fedgrain.preparation.config import Config
-from fedgrain.report.model_inspection import Inspection, worst
-from fedgrain.report.page import (
-    Block,
-    Page,
-    curves_view,
-    environment_of,
-    look_closely,
-    settings_sheet,
-)
+from fedgrain.report.answers import Watch, no_watch
+from fedgrain.report.branches import worst
+from fedgrain.report.close_look import look_closely
+from fedgrain.report.glossary import WORDS
+from fedgrain.report.model_inspection import Inspection
+from fedgrain.report.page import curves_view, environment_of, settings_sheet
+from fedgrain.report.page_parts import Block, Page, Section
 from fedgrain.report.page_tables import Sheet, percent, sheet
+from fedgrain.report.redo import run_command
+from fedgrain.report.sites_section import rounds_sheet
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.methods import method_name
 
 
-def run_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
+def run_page(
+    folder: Path, *, images: bool, trust_code: Trust = False, watch: Watch = no_watch
+) -> Page:
     """Gather the report of a finished run."""
     place = RunFolder(folder)
     if not place.result.exists():
@@ -38,11 +40,10 @@ def run_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
     config, result = place.read_config().complete(), place.read_result()
     name = place.path.resolve().name
     clients = {knowledge_name(config): config}
-    look = look_closely(place, name, clients, images=images, trust_code=trust_code)
-    blocks = [_training_block(place)]
+    look = look_closely(place, name, clients, images=images, trust_code=trust_code, watch=watch)
+    blocks = [*look.blocks, _training_block(place)]
     if look.knowledge:
         blocks.append(knowledge_block(look.knowledge))
-    again = shlex.join(["fedgrain", "run", "config.toml", "--out", f"again/{name}"])
     return Page(
         title=name,
         kind="run",
@@ -51,12 +52,40 @@ def run_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
         blocks=tuple(blocks),
         close=look.close,
         settings=(settings_sheet("Settings", config.settings()),),
-        redo=(("Run it again", again),),
+        redo=(_redo(place, config, result, name),),
         source=read_text(place.config),
         source_name="config.toml",
         environment=environment_of(place),
         notes=tuple(look.notes),
+        headline=look.headline,
+        sections=tuple(look.sections) or _sections_without_images(place),
+        glossary=WORDS,
     )
+
+
+def _redo(
+    place: RunFolder, config: Config, result: Mapping[str, Any], name: str
+) -> tuple[str, str]:
+    """Return the command that makes the run again; across sites, it begins with a federation."""
+    if "sites" in result:
+        words = [
+            "fedgrain",
+            "flower",
+            "init",
+            "federation",
+            "--config",
+            str(place.config.resolve()),
+        ]
+        sites = [word for site in result["sites"] for word in ("--site", str(site))]
+        return "Train again across the sites, as docs/deploy.md says", shlex.join(words + sites)
+    return "Run it again", run_command(place, bool(config.code()), f"again/{name}")
+
+
+def _sections_without_images(place: RunFolder) -> tuple[Section, ...]:
+    """Return what the rounds say of the sites where their images are not at hand."""
+    rounds = rounds_sheet(place.metrics_lines())
+    text = "How often each site took part. Its images are not here, so no more is known of it."
+    return () if rounds is None else (Section("sites", "The sites", text, (rounds,)),)
 
 
 def knowledge_name(config: Config) -> str:

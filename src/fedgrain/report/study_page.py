@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import product
@@ -15,18 +14,14 @@ from fedgrain.checked_json import read_checked_json
 from fedgrain.files import read_text
 from fedgrain.plugins import Trust
 from fedgrain.preparation.config import Config
+from fedgrain.report.answers import Watch, no_watch
+from fedgrain.report.close_look import Look, look_closely
+from fedgrain.report.glossary import WORDS
 from fedgrain.report.interactive_plots import over_alpha
-from fedgrain.report.page import (
-    Block,
-    Look,
-    Page,
-    View,
-    curves_view,
-    environment_of,
-    look_closely,
-    settings_sheet,
-)
+from fedgrain.report.page import curves_view, environment_of, settings_sheet
+from fedgrain.report.page_parts import Block, Page, View
 from fedgrain.report.page_tables import Sheet, setting, sheet, sheet_of
+from fedgrain.report.redo import run_command, study_command
 from fedgrain.report.run_page import knowledge_block
 from fedgrain.report.site_figures import alone_plot, by_site
 from fedgrain.runs.run_folder import RunFolder
@@ -40,7 +35,9 @@ from fedgrain.studies.study_folder import Rates, StudyFolder
 from fedgrain.studies.tables import score_tables
 
 
-def study_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page:
+def study_page(
+    folder: Path, *, images: bool, trust_code: Trust = False, watch: Watch = no_watch
+) -> Page:
     """Gather the report of a study, finished or not."""
     results, place = read_results(folder), StudyFolder(folder)
     rates = place.rates()
@@ -50,11 +47,11 @@ def study_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page
         for run in planned
         if (found := RunFolder(place.runs / run.name)).result.exists()
     }
-    look, looked_at = _closest(results, place, rates, images, trust_code)
+    look, looked_at = _closest(results, place, rates, images, trust_code, watch)
     scores = _over_alpha_block(results) if results.study.simulated else _by_site_block(results)
     rows = alone_rows(results)
     blocks = [_alone_block(rows)] if rows else []
-    blocks += [scores, _training_block(results, place, rates)]
+    blocks += [scores, _training_block(results, place, rates), *look.blocks]
     if look.knowledge:
         chosen_by = "alpha" if results.study.simulated else ""
         blocks.append(knowledge_block(look.knowledge, chosen_by))
@@ -68,11 +65,13 @@ def study_page(folder: Path, *, images: bool, trust_code: Trust = False) -> Page
         blocks=tuple(block for block in blocks if block.views),
         close=look.close,
         settings=_settings(planned, values, place, rates, results),
-        redo=_redo(results, looked_at),
+        redo=_redo(results, place, looked_at),
         source=read_text(place.study),
         source_name="study.toml",
         environment=environment_of(first) if first else {},
         notes=tuple(notes),
+        sections=tuple(look.sections),
+        glossary=WORDS,
     )
 
 
@@ -87,8 +86,8 @@ def _cell(
 
 
 def _closest(
-    results: Results, place: StudyFolder, rates: Rates, images: bool, trust: Trust
-) -> tuple[Look, str | None]:
+    results: Results, place: StudyFolder, rates: Rates, images: bool, trust: Trust, watch: Watch
+) -> tuple[Look, RunFolder | None]:
     """Inspect the best method at the largest skew: its first finished run."""
     study, metric = results.study, list(results.metrics)[-1]
     dataset = study.datasets[0]
@@ -101,8 +100,10 @@ def _closest(
                 if found.model.exists():
                     configs = _knowledge_configs(results, rates, dataset, method)
                     name = found.path.name
-                    look = look_closely(found, name, configs, images=images, trust_code=trust)
-                    return look, name
+                    look = look_closely(
+                        found, name, configs, images=images, trust_code=trust, watch=watch
+                    )
+                    return look, found
     return Look(notes=["No finished run has a model to look at."]), None
 
 
@@ -229,8 +230,7 @@ def _settings(
         settings = [setting(own[n]) for n in differing]
         rows.append((run.name, method_name(run.config), *settings, *scores, *took, status))
     shown = (*results.metrics.values(), "validation HF", "rounds", "cycles", "seconds", "status")
-    note = "Again, from inside the folder: fedgrain run runs/RUN/config.toml --out again/RUN"
-    runs = sheet("Every run", ("run", "method", *differing, *shown), rows, note)
+    runs = sheet("Every run", ("run", "method", *differing, *shown), rows)
     study = results.study
     without = {*differing, *["alpha"] * (not study.simulated), *["clients"] * study.own_sites}
     common = {n: v for n, v in next(iter(configs.values())).items() if n not in without}
@@ -247,11 +247,14 @@ def _settings(
     return tuple(sheets)
 
 
-def _redo(results: Results, looked_at: str | None) -> tuple[tuple[str, str], ...]:
-    name = results.study.name
-    again = ["fedgrain", "study", "./study.toml", "--out", f"again/{name}"]
-    commands = [("The whole study again", shlex.join(again))]
-    if looked_at:
-        one = ["fedgrain", "run", f"runs/{looked_at}/config.toml", "--out", f"again/{looked_at}"]
-        commands.append(("One run again, from inside the study's folder", shlex.join(one)))
+def _redo(
+    results: Results, place: StudyFolder, looked_at: RunFolder | None
+) -> tuple[tuple[str, str], ...]:
+    study = results.study
+    runs = [] if looked_at is None else [looked_at]
+    again = study_command(place.study, study.name, bool(study.code()), runs)
+    commands = [("The whole study again", again)]
+    if looked_at is not None:
+        one = run_command(looked_at, bool(study.code()), f"again/{looked_at.path.name}")
+        commands.append(("One run again", one))
     return tuple(commands)

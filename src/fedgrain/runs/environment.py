@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,4 +25,5 @@ def environment() -> dict[str, Any]:
         "arithmetic": arithmetic.in_use(),
         "instructions": torch.backends.cpu.get_cpu_capability(),  # they affect the last bits
         "cores": os.cpu_count(),
+        "started_in": str(Path.cwd()),  # relative paths of the config begin here
     }

@@ -10,10 +10,13 @@ function draw(place) {
   place.colourings = figure.colourings;
 }
 
+// One plot at a time, so that the page can be read and scrolled meanwhile.
 function drawVisible() {
-  for (const place of document.querySelectorAll(".plot")) {
-    if (!place.closest("[hidden]")) draw(place);
-  }
+  const waits = (place) => !place.dataset.drawn && !place.closest("[hidden]");
+  const next = [...document.querySelectorAll(".plot")].find(waits);
+  if (!next) return;
+  draw(next);
+  setTimeout(drawVisible);
 }
 
 function choose(select) {
@@ -22,11 +25,15 @@ function choose(select) {
       view.hidden = view.dataset.number !== select.value;
     }
   }
-  drawVisible();
+  setTimeout(drawVisible);
 }
 
 function sortBy(header) {
   const table = header.closest("table");
+  if (table.long) {
+    sortLong(header, table.long);
+    return;
+  }
   const column = [...header.parentNode.children].indexOf(header);
   const numeric = [...table.tBodies[0].rows].some((row) => row.cells[column].matches(".number"));
   const before = header.getAttribute("aria-sort");
@@ -68,4 +75,4 @@ for (const select of document.querySelectorAll("select[data-shows]")) {
   select.addEventListener("change", () => choose(select));
   choose(select);
 }
-drawVisible();
+setTimeout(drawVisible);
