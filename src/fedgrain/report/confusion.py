@@ -54,15 +54,21 @@ def often_confused(tested: Answers) -> Sheet:
     With few images a class every pair of classes occurs once, which says nothing.
     """
     tree, kept = tested.full_taxonomy, tested.in_full
-    for depth in range(len(tree.levels) - 1, 0, -1):
-        truth, found = (cut_at(tree, nodes[kept], depth) for nodes in (tested.truth, tested.found))
-        at_leaves = depth == len(tree.levels) - 1
-        what = "Pairs of classes" if at_leaves else f"Pairs of groups, down to depth {depth},"
-        made = pairs_sheet(f"{what} confused most", truth, found, tree)
-        often = made.rows and isinstance(made.rows[0][2].key, int) and made.rows[0][2].key >= _OFTEN
-        if often or depth == 1 or (at_leaves and len(truth) >= _PER_CLASS * len(tree.leaves)):
+    deepest = len(tree.levels) - 1
+    truth, found = tested.truth[kept], tested.found[kept]
+    best = pairs_sheet("Pairs of classes confused most", truth, found, tree)
+    if len(truth) >= _PER_CLASS * len(tree.leaves):
+        return best
+    for depth in range(deepest - 1, 0, -1):
+        if best.rows and int(best.rows[0][2].text) >= _OFTEN:
             break
-    return made
+        groups, taken = (cut_at(tree, nodes, depth) for nodes in (truth, found))
+        title = f"Pairs of groups confused most, down to depth {depth}"
+        above = pairs_sheet(title, groups, taken, tree)
+        if not above.rows:
+            break
+        best = above
+    return best
 
 
 def depths_with_room(tree: Taxonomy, most: int = MOST_GROUPS) -> list[int]:
