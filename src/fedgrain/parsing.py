@@ -62,12 +62,13 @@ def csv_rows(
     where: object,
     error: type[FedgrainError],
     check_header: Callable[[list[str]], None],
-    advice: str = "",
+    wrong_length: Callable[[str, str, list[str]], None] | None = None,
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the place (file and line) and the fields by column of each row that is not empty.
 
-    ``check_header`` refuses a header before any row is read. ``advice`` is for a row of another
-    length than the header. Spaces around fields do not count.
+    ``check_header`` refuses a header before any row is read, or corrects it. ``wrong_length`` is
+    called with the place, what is wrong and the fields of a row of another length than the header,
+    which is otherwise an error. Spaces around fields do not count.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -79,8 +80,11 @@ def csv_rows(
             if not any(fields):
                 continue
             if len(fields) != len(header):
-                message = f"{place}: {len(fields)} fields where the header has {len(header)}"
-                raise error(_with(message, advice))
+                message = f"{len(fields)} fields where the header has {len(header)}"
+                if wrong_length is None:
+                    raise error(f"{place}: {message}")
+                wrong_length(place, message, fields)
+                continue
             yield place, dict(zip(header, fields, strict=True))
     except csv.Error as found:
         raise error(f"{where}, line {reader.line_num}: not a CSV file: {found}") from None

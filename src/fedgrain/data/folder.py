@@ -14,14 +14,26 @@ from numpy.typing import NDArray
 from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, kind_of, load_or_decode
 from fedgrain.data.images import LabelledImages
 from fedgrain.data.links import Links
-from fedgrain.data.manifest import SPLITS, Labels, Rows, read_manifest
+from fedgrain.data.manifest import (
+    SPLIT_NAMES,
+    SPLITS,
+    LabelReader,
+    Rows,
+    read_manifest,
+    tell_forgiven,
+)
+from fedgrain.data.mistakes import Mistakes
 from fedgrain.errors import DataError
 from fedgrain.taxonomy.formats import read_csv
 from fedgrain.taxonomy.tree import Taxonomy
 
 _MANIFEST, TREE = "images.csv", "taxonomy.csv"
+_START = "; paths start at the manifest's folder"
+_ABOUT_LINKS = (
+    "; put the image itself there, or follow such links with --allow-links (in Python: "
+    "allow_links=True)"
+)
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
-_SPLIT_FOLDERS = {**{name: name for name in SPLITS}, "val": "validation"}
 
 
 def load_folder(
@@ -53,13 +65,8 @@ def load_folder(
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
     tree = taxonomy if isinstance(taxonomy, Taxonomy) else _read_tree(folder, taxonomy)
-    listed = Path(manifest) if manifest is not None else folder / _MANIFEST
-    if listed.is_dir():
-        raise DataError(f"{listed}: a folder, but the list of images should be here; rename it")
-    by_manifest = manifest is not None or listed.is_file()
-    rows = read_manifest(listed, tree) if by_manifest else _read_class_folders(folder, tree)
-    inside = None if allow_links else listed.parent if by_manifest else folder
-    key = {"dataset": "folder", "source": _identity(rows, inside)}
+    rows, identity = _listed(folder, manifest, tree, allow_links)
+    key = {"dataset": "folder", "source": identity}
     numbers = np.arange(len(rows.paths), dtype=np.int32)
     listing = Listing([str(path) for path in rows.paths], numbers, np.zeros(len(numbers), np.int8))
     stored = load_or_decode(key, lambda: listing, Decoding(size, max_unreadable, workers, progress))
@@ -82,25 +89,43 @@ def load_folder(
     )
 
 
-def _read_class_folders(folder: Path, taxonomy: Taxonomy) -> Rows:
+def _listed(
+    folder: Path, manifest: str | Path | None, tree: Taxonomy, allow_links: bool
+) -> tuple[Rows, str]:
+    """Return the rows of the manifest, or of class folders, and a digest of their files."""
+    listed = Path(manifest) if manifest is not None else folder / _MANIFEST
+    if listed.is_dir():
+        raise DataError(f"{listed}: a folder, but the list of images should be here; rename it")
+    by_manifest = manifest is not None or listed.is_file()
+    mistakes = Mistakes(listed if by_manifest else folder)
+    read = read_manifest if by_manifest else _read_class_folders
+    rows = read(listed if by_manifest else folder, tree, mistakes)
+    inside = None if allow_links else listed.parent if by_manifest else folder
+    identity = _identity(rows, inside, mistakes)
+    mistakes.refuse()
+    tell_forgiven(mistakes)
+    return rows, identity
+
+
+def _read_class_folders(folder: Path, taxonomy: Taxonomy, mistakes: Mistakes) -> Rows:
     """List the images of class folders; a folder's name is the id or unique name of a node."""
-    labels = Labels(taxonomy)
+    labels = LabelReader(taxonomy, mistakes)
     tops = _folders_in(folder)
-    by_split = bool(tops) and all(top.name in _SPLIT_FOLDERS for top in tops)
+    by_split = bool(tops) and all(top.name in SPLIT_NAMES for top in tops)
     paths: list[Path] = []
     nodes: list[int] = []
     splits: list[str] = []
     for parent in tops if by_split else [folder]:
-        split = _SPLIT_FOLDERS[parent.name] if by_split else "train"
+        split = SPLIT_NAMES[parent.name] if by_split else "train"
         for class_folder in _folders_in(parent):
-            node = labels.find(class_folder.name, str(class_folder))
+            node = labels.node(class_folder.name, str(class_folder)) or 0
             found = sorted(
                 path for path in class_folder.rglob("*") if path.suffix.lower() in ENDINGS
             )
             paths += found
             nodes += [node] * len(found)
             splits += [split] * len(found)
-    if not paths:
+    if not paths and not mistakes.groups:
         raise DataError(
             f"{folder}: found neither {_MANIFEST} nor class folders with images; see docs/data.md"
         )
@@ -123,13 +148,12 @@ def _read_tree(folder: Path, path: str | Path | None) -> Taxonomy:
     return read_csv(chosen)
 
 
-def _identity(rows: Rows, root: Path | None) -> str:
-    """Return a digest of path, size and time of every image; a missing one is an error.
+def _identity(rows: Rows, root: Path | None, mistakes: Mistakes) -> str:
+    """Return a digest of path, size and time of every image; a missing one is a mistake.
 
     So is anything but a plain file, and a link that leads out of ``root``, if given.
     """
     digest = hashlib.sha256()
-    missing: list[int] = []
     links = Links(root)
     for number, path in enumerate(rows.paths):
         try:
@@ -139,27 +163,27 @@ def _identity(rows: Rows, root: Path | None) -> str:
             if is_link and not leads_out:
                 state = os.stat(path)  # noqa: PTH116 - half the time of Path.stat on many files
         except (OSError, ValueError):  # a path with a NUL byte does not exist
-            missing.append(number)
+            text, advice = (
+                f"the image {str(path)!r} is not there",
+                "; paths start at the manifest's folder",
+            )
+            mistakes.add(
+                rows.where[number], ("missing", ""), text, advice, "nor are {others} more images"
+            )
             continue
         if leads_out:
-            raise DataError(
-                f"{rows.where[number]}: {str(path)!r} leads out of the folder by a link, to "
-                f"{os.path.realpath(path)!r}; put the image itself there, or follow such links "
-                "with --allow-links (in Python: allow_links=True)"
-            )
-        if not stat.S_ISREG(state.st_mode):
-            kind = kind_of(state.st_mode)
-            raise DataError(
-                f"{rows.where[number]}: {str(path)!r} is {kind}, not an image; remove it"
+            text = f"{str(path)!r} leads out of the folder by a link, to {os.path.realpath(path)!r}"
+            mistakes.add(rows.where[number], ("link", ""), text, _ABOUT_LINKS, "{others} more do")
+        elif not stat.S_ISREG(state.st_mode):
+            text = f"{str(path)!r} is {kind_of(state.st_mode)}, not an image"
+            mistakes.add(
+                rows.where[number],
+                ("kind", ""),
+                text,
+                "; remove it",
+                "{others} more are not images",
             )
         digest.update(f"{path.absolute()}|{state.st_size}|{state.st_mtime_ns}\n".encode())
-    if missing:
-        first = missing[0]
-        more = f" (nor are {len(missing) - 1} more images)" if len(missing) > 1 else ""
-        raise DataError(
-            f"{rows.where[first]}: the image {str(rows.paths[first])!r} is not there{more}; "
-            "paths start at the manifest's folder"
-        )
     return digest.hexdigest()
 
 
