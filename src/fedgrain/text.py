@@ -33,6 +33,15 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "row"), counted(2000, "row"), counted(2, "class", "classes")
+    ('1 row', '2,000 rows', '2 classes')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 def encodable(text: str) -> str:
     r"""Return a text that UTF-8 can encode: file names may contain other bytes.
 

@@ -45,12 +45,13 @@ def test_show_a_folder_with_mistakes(fedgrain, places, tmp_path):
     (tmp_path / "3.png").write_bytes(b"broken")
     (tmp_path / "images.csv").write_text("\n".join(rows))
     show = ("data", "show", "--dataset", "folder", "--root", tmp_path)
-    done = fedgrain(*show, **places)
+    done = fedgrain(*show, "--max-unreadable", "0.01", **places)
     assert done.returncode == 2 and done.stdout == "" and "Traceback" not in done.stderr
     assert "1 of 4 images cannot be read" in done.stderr and done.stderr.count("\n") == 1
     done = fedgrain(*show, "--max-unreadable", "0.3", "--size", "8", **places)
     assert done.returncode == 0
     assert done.stderr.startswith("fedgrain: warning: 1 of 4 images cannot be read")
+    assert "a run skips at most 1% of the images" in done.stdout
     assert "2 clients: site 0, site 1" in done.stdout and "3.png (" in done.stdout
     assert "labels at depth 0        1" in done.stdout
     (tmp_path / "images.csv").write_text("path,label\n0.png,bb\n")

@@ -75,12 +75,32 @@ ORIENTATIONS = {  # what the EXIF standard says must be done to see the picture 
 }
 
 
-@pytest.mark.parametrize("orientation", ORIENTATIONS)
-def test_exif_orientation_is_applied(tmp_path, orientation):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    path = saved(tmp_path / "a.png", Image.fromarray(PHOTO), exif=exif)
-    np.testing.assert_array_equal(decode_image(path, 12), ORIENTATIONS[orientation](PHOTO))
+@pytest.mark.parametrize("name", ["a.png", "a.webp", "a.tiff", "a.jpg"])
+def test_exif_orientation_is_applied_in_every_format(tmp_path, name):
+    for orientation, turned in ORIENTATIONS.items():
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        options = {"lossless": True} if name == "a.webp" else {"quality": 100, "subsampling": 0}
+        path = saved(tmp_path / name, Image.fromarray(PHOTO), exif=exif, **options)
+        difference = np.abs(decode_image(path, 12).astype(int) - turned(PHOTO))
+        assert difference.max() <= (6 if name == "a.jpg" else 0), orientation
+
+
+def test_fractions_are_read_by_their_range(tmp_path):
+    whole = np.array([[0, 51], [102, 255]], np.float32)
+    for values in (whole, whole / 255):
+        decoded = decode_image(saved(tmp_path / "a.tif", Image.fromarray(values)), 2)
+        np.testing.assert_array_equal(decoded[..., 1], whole)
+    for values in (whole * 257, whole - 1, whole * np.nan):
+        path = saved(tmp_path / "a.tif", Image.fromarray(values))
+        with pytest.raises(DataError, match="must lie between 0 and 1"):
+            decode_image(path, 2)
+
+
+def test_a_transparent_level_of_16_bit_grey_shows_white(tmp_path):
+    deep = np.array([[256, 512], [512, 65535]], np.uint16)
+    path = saved(tmp_path / "a.png", Image.fromarray(deep), transparency=512)
+    np.testing.assert_array_equal(decode_image(path, 2)[..., 0], [[1, 255], [255, 255]])
 
 
 def test_the_centre_is_cropped(tmp_path):

@@ -48,11 +48,20 @@ def test_another_seed_another_split():
     assert not np.array_equal(first, split_validation(labels, seed=2)[1])
 
 
-def test_classes_too_small_to_split_are_named():
+def test_the_image_of_a_class_that_has_only_one_is_trained_on():
     labels = np.array([0, 0, 1, 2, 2, 3])
     names = ["ash", "birch", "cedar", "date"]
-    with pytest.raises(DataError, match=r"2 classes have a single image .*: birch, date; add"):
-        split_validation(labels, seed=0, names=names)
+    with pytest.warns(UserWarning, match="2 classes have a single image, .* validate: birch, date"):
+        train, validation = split_validation(labels, seed=0, names=names)
+    assert labels[train].tolist() == [0, 1, 2, 3] and labels[validation].tolist() == [0, 2]
+
+
+def test_where_every_class_has_one_image_any_are_held_out():
+    with pytest.warns(UserWarning, match="every class has a single image: 20% of the images"):
+        train, validation = split_validation(np.arange(10), seed=0)
+    assert sorted([*train, *validation]) == list(range(10)) and len(validation) == 2
+    with pytest.raises(DataError, match="1 image to train on cannot be split"):
+        split_validation(np.array([3]), seed=0)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from fedgrain.catalogue import DATASETS, DOWNLOADABLE
 from fedgrain.cli.arguments import add_json, print_json
+from fedgrain.cli.data_text import fix_lines, folder_json, folder_lines
 
 if TYPE_CHECKING:
     from fedgrain.data import LabelledImages
+    from fedgrain.data.folder_report import FolderReport
+
+SOMETHING_LEFT = 3  # exit code of ``fix``: the copy still has mistakes
+_SIZE = 64  # pixels of a side of a folder's images
 
 _OPTIONS = ("size", "per_class", "seed", "manifest", "taxonomy", "max_unreadable", "allow_links")
 
@@ -32,6 +37,7 @@ def add_to(commands: Any) -> None:
     add_json(listing)
     listing.set_defaults(run=_run_list)
     _add_show(actions)
+    _add_fix(actions)
 
 
 def _add_show(actions: Any) -> None:
@@ -67,6 +73,25 @@ def _add_show(actions: Any) -> None:
     show.set_defaults(run=_run_show)
 
 
+def _add_fix(actions: Any) -> None:
+    """Add ``fedgrain data fix``."""
+    fix = actions.add_parser(
+        "fix",
+        help="write a corrected copy of a manifest",
+        description="Correct what is clear: case, spaces, misspelt labels with one near name, "
+        "names of files in another case. List every change, and what is left for you; the manifest "
+        f"itself is never changed. Exit code {SOMETHING_LEFT} if something is left.",
+    )
+    fix.add_argument("--root", type=Path, metavar="DIR", help="the folder of the images")
+    fix.add_argument("--manifest", type=Path, metavar="CSV", help="if not images.csv in it")
+    fix.add_argument("--taxonomy", type=Path, metavar="CSV", help="if not taxonomy.csv in it")
+    fix.add_argument(
+        "--out", type=Path, metavar="CSV", help="default: images-fixed.csv beside the manifest"
+    )
+    add_json(fix)
+    fix.set_defaults(run=_run_fix)
+
+
 def _run_get(args: argparse.Namespace) -> None:
     """Download and unpack."""
     from fedgrain.data.download import get
@@ -94,24 +119,59 @@ def _run_list(args: argparse.Namespace) -> None:
 
 def _run_show(args: argparse.Namespace) -> None:
     """Load, print and draw."""
-    data = load(args)
+    data, report = _loaded(args)
     if args.out:
         from fedgrain.data.contact_sheet import write_contact_sheets
 
         sheets = write_contact_sheets(data, args.out)
         print(f"drew {len(sheets)} contact sheets in {args.out}", file=sys.stderr)
     if args.json:
-        print_json(as_json(data))
+        print_json({**(folder_json(report) if report else {}), **as_json(data)})
+        return
+    if report:
+        print("\n".join(folder_lines(report)) + "\n")
+    print(describe(data))
+
+
+def _run_fix(args: argparse.Namespace) -> int:
+    """Write the copy and list the changes; return the exit code."""
+    from dataclasses import asdict
+
+    from fedgrain.data.folder import MANIFEST, folder_named, read_tree
+    from fedgrain.data.manifest_fix import fix_manifest
+
+    folder = folder_named(args.root, args.manifest)
+    manifest = args.manifest or folder / MANIFEST
+    out = args.out or manifest.with_name(f"{manifest.stem}-fixed.csv")
+    fixed = fix_manifest(manifest, read_tree(folder, args.taxonomy), out)
+    if args.json:
+        print_json({**asdict(fixed), "out": str(out)})
     else:
-        print(describe(data))
+        print("\n".join(fix_lines(fixed)))
+    return SOMETHING_LEFT if fixed.left else 0
 
 
-def load(args: argparse.Namespace) -> LabelledImages:
-    """Load the data set the arguments ask for."""
+def _loaded(args: argparse.Namespace) -> tuple[LabelledImages, FolderReport | None]:
+    """Load the data set the arguments ask for; report on a folder of images.
+
+    A folder is shown however many of its images are unreadable, unless the user sets the share.
+    """
     from fedgrain.data import load_dataset
 
     options = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
-    return load_dataset(args.dataset, root=args.root, **options)
+    if args.dataset != "folder":
+        return load_dataset(args.dataset, root=args.root, **options), None
+    from fedgrain.data.decode import Decoding
+    from fedgrain.data.folder import load_listed
+    from fedgrain.data.folder_report import report_folder
+
+    decoding = Decoding(
+        args.size or _SIZE, 1.0 if args.max_unreadable is None else args.max_unreadable
+    )
+    listed = load_listed(
+        args.root, args.manifest, args.taxonomy, decoding, allow_links=bool(args.allow_links)
+    )
+    return listed.labelled(), report_folder(listed)
 
 
 def as_json(data: LabelledImages) -> dict[str, Any]:

@@ -62,24 +62,31 @@ class Decoding:
 def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
     """Decode an image to RGB [size, size, 3]: upright by EXIF, shorter side resized, centre crop.
 
-    Greyscale, palette and CMYK become RGB, 16-bit grey keeps its upper 8 bits, and transparent
-    pixels become white. Only plain files of the :data:`_FORMATS` are read.
+    Greyscale, palette and CMYK become RGB, 16-bit grey keeps its upper 8 bits, fractions are read
+    as from 0 to 1 or from 0 to 255, and transparent pixels become white. Only plain files of the
+    :data:`_FORMATS` are read.
     """
-    with (
-        _bombs_are_errors(),
-        _opened(path) as file,
-        _formats_named(),
-        Image.open(file, formats=_FORMATS) as image,
-    ):
-        upright = _as_rgb(ImageOps.exif_transpose(image))
-        if upright.size != (size, size):
-            width, height = upright.size
-            side = min(width, height)
-            left, top = (width - side) / 2, (height - side) / 2
-            upright = upright.resize(
-                (size, size), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side)
-            )
-        return np.asarray(upright, dtype=np.uint8)
+    with _bombs_are_errors(), opened_image(path) as image:
+        return np.asarray(upright_square(image, size), dtype=np.uint8)
+
+
+@contextmanager
+def opened_image(path: str | Path) -> Iterator[Image.Image]:
+    """Open a plain file as an image of one of the formats; its pixels are not decoded yet."""
+    with _opened(path) as file, _formats_named(), Image.open(file, formats=_FORMATS) as image:
+        yield image
+
+
+def upright_square(image: Image.Image, size: int) -> Image.Image:
+    """Return an image as RGB: upright by EXIF, shorter side resized to ``size``, centre crop."""
+    upright = _as_rgb(ImageOps.exif_transpose(image))
+    if upright.size == (size, size):
+        return upright
+    width, height = upright.size
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    box = (left, top, left + side, top + side)
+    return upright.resize((size, size), Image.Resampling.BILINEAR, box=box)
 
 
 def why_unreadable(path: str | Path, error: Exception) -> str:
@@ -129,13 +136,28 @@ def _as_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode == "I" or image.mode.startswith("I;16"):
-        grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255)
+        deep = np.asarray(image).astype(np.int64)
+        grey = np.clip(deep >> 8, 0, 255)
+        grey[deep == image.info.get("transparency", -1)] = 255
         return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+    if image.mode == "F":
+        return Image.fromarray(float_pixels(np.asarray(image))).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         layer = image.convert("RGBA")
         paper = Image.new("RGBA", layer.size, (255, 255, 255, 255))
         return Image.alpha_composite(paper, layer).convert("RGB")
     return image.convert("RGB")
+
+
+def float_pixels(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return pixels that are fractions, from 0 to 1 or else from 0 to 255, as whole numbers."""
+    low, high = float(np.min(values, initial=0)), float(np.max(values, initial=0))
+    if not (low >= 0 and high <= 255):  # also where a value is not a number
+        raise DataError(
+            f"pixels from {low:g} to {high:g}; as fractions they must lie between 0 and 1, or "
+            "between 0 and 255"
+        )
+    return np.asarray(np.rint(values * (255 if high <= 1 else 1)), np.uint8)
 
 
 @contextmanager

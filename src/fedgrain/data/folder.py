@@ -6,11 +6,13 @@ import hashlib
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgrain.data.cache import Stored
 from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, kind_of, load_or_decode
 from fedgrain.data.images import LabelledImages
 from fedgrain.data.links import Links
@@ -27,7 +29,7 @@ from fedgrain.errors import DataError
 from fedgrain.taxonomy.formats import read_csv
 from fedgrain.taxonomy.tree import Taxonomy
 
-_MANIFEST, TREE = "images.csv", "taxonomy.csv"
+MANIFEST, TREE = "images.csv", "taxonomy.csv"
 _START = "; paths start at the manifest's folder"
 _ABOUT_LINKS = (
     "; put the image itself there, or follow such links with --allow-links (in Python: "
@@ -56,6 +58,62 @@ def load_folder(
     ``max_unreadable`` of them may be unreadable and are skipped with a warning. A link that leads
     out of the folder is refused unless ``allow_links`` is set.
     """
+    decoding = Decoding(size, max_unreadable, workers, progress)
+    return load_listed(root, manifest, taxonomy, decoding, allow_links=allow_links).labelled()
+
+
+@dataclass(frozen=True)
+class ListedImages:
+    """The images of a folder with the rows that list them."""
+
+    name: str
+    rows: Rows
+    stored: Stored  # its labels are the numbers of the rows that could be read
+    taxonomy: Taxonomy
+
+    def labelled(self) -> LabelledImages:
+        """Return the images that could be read, as a data set."""
+        rows, stored = self.rows, self.stored
+        kept = stored.labels  # the cache has pixels and row numbers: labels may have changed since
+        splits, split_names = _numbered([rows.splits[row] for row in kept], SPLITS)
+        clients, client_names = _numbered_or_none(rows.clients, kept)
+        annotators, annotator_names = _numbered_or_none(rows.annotators, kept)
+        return LabelledImages(
+            name=self.name,
+            images=stored.images,
+            labels=rows.labels[kept],
+            taxonomy=self.taxonomy,
+            splits=splits.astype(np.int8),
+            split_names=split_names,
+            clients=clients,
+            client_names=client_names,
+            annotators=annotators,
+            annotator_names=annotator_names,
+            unreadable=stored.unreadable,
+        )
+
+
+def load_listed(
+    root: str | Path | None,
+    manifest: str | Path | None,
+    taxonomy: Taxonomy | str | Path | None,
+    decoding: Decoding,
+    *,
+    allow_links: bool = False,
+) -> ListedImages:
+    """Read the rows of a folder, as :func:`load_folder` does, and decode their images."""
+    folder = folder_named(root, manifest)
+    tree = taxonomy if isinstance(taxonomy, Taxonomy) else read_tree(folder, taxonomy)
+    rows, identity = _listed(folder, manifest, tree, allow_links)
+    numbers = np.arange(len(rows.paths), dtype=np.int32)
+    listing = Listing([str(path) for path in rows.paths], numbers, np.zeros(len(numbers), np.int8))
+    key = {"dataset": "folder", "source": identity, "decoding": 2}  # 2: also fractions
+    stored = load_or_decode(key, lambda: listing, decoding)
+    return ListedImages(folder.resolve().name, rows, stored, tree)
+
+
+def folder_named(root: str | Path | None, manifest: str | Path | None) -> Path:
+    """Return the folder of the images: the given one, or that of the manifest."""
     if root is None and manifest is None:
         raise DataError(
             "a folder of images needs a path: give root (--data-root DIR, or --root DIR in "
@@ -64,36 +122,14 @@ def load_folder(
     folder = Path(root) if root is not None else Path(str(manifest)).parent
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
-    tree = taxonomy if isinstance(taxonomy, Taxonomy) else _read_tree(folder, taxonomy)
-    rows, identity = _listed(folder, manifest, tree, allow_links)
-    key = {"dataset": "folder", "source": identity}
-    numbers = np.arange(len(rows.paths), dtype=np.int32)
-    listing = Listing([str(path) for path in rows.paths], numbers, np.zeros(len(numbers), np.int8))
-    stored = load_or_decode(key, lambda: listing, Decoding(size, max_unreadable, workers, progress))
-    kept = stored.labels  # the cache has pixels and row numbers: labels may have changed since
-    splits, split_names = _numbered([rows.splits[row] for row in kept], SPLITS)
-    clients, client_names = _numbered_or_none(rows.clients, kept)
-    annotators, annotator_names = _numbered_or_none(rows.annotators, kept)
-    return LabelledImages(
-        name=folder.resolve().name,
-        images=stored.images,
-        labels=rows.labels[kept],
-        taxonomy=tree,
-        splits=splits.astype(np.int8),
-        split_names=split_names,
-        clients=clients,
-        client_names=client_names,
-        annotators=annotators,
-        annotator_names=annotator_names,
-        unreadable=stored.unreadable,
-    )
+    return folder
 
 
 def _listed(
     folder: Path, manifest: str | Path | None, tree: Taxonomy, allow_links: bool
 ) -> tuple[Rows, str]:
     """Return the rows of the manifest, or of class folders, and a digest of their files."""
-    listed = Path(manifest) if manifest is not None else folder / _MANIFEST
+    listed = Path(manifest) if manifest is not None else folder / MANIFEST
     if listed.is_dir():
         raise DataError(f"{listed}: a folder, but the list of images should be here; rename it")
     by_manifest = manifest is not None or listed.is_file()
@@ -127,7 +163,7 @@ def _read_class_folders(folder: Path, taxonomy: Taxonomy, mistakes: Mistakes) ->
             splits += [split] * len(found)
     if not paths and not mistakes.groups:
         raise DataError(
-            f"{folder}: found neither {_MANIFEST} nor class folders with images; see docs/data.md"
+            f"{folder}: found neither {MANIFEST} nor class folders with images; see docs/data.md"
         )
     where = tuple(str(path.parent) for path in paths)
     return Rows(tuple(paths), where, np.array(nodes, np.int32), tuple(splits))
@@ -138,7 +174,8 @@ def _folders_in(folder: Path) -> list[Path]:
     return [path for path in inside if path.is_dir() and not path.name.startswith(".")]
 
 
-def _read_tree(folder: Path, path: str | Path | None) -> Taxonomy:
+def read_tree(folder: Path, path: str | Path | None) -> Taxonomy:
+    """Read the tree of a folder, from its taxonomy.csv unless another file is given."""
     chosen = folder / TREE if path is None else Path(path)
     if not chosen.is_file():
         raise DataError(

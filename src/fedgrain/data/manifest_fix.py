@@ -31,6 +31,7 @@ class Fixed:
     out: Path
     rows: int = 0
     changes: dict[str, int] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)  # images of rows that were left out
     left: list[str] = field(default_factory=list)
 
     def changed(self, text: str) -> None:
@@ -70,10 +71,10 @@ class _Fixer:
         seen: dict[str, dict[str, str]] = {}
         good = []
         for where, row in rows:
-            new = {name: self._steps.get(name, _same)(value, where) for name, value in row.items()}
-            image = self._image(row["path"], where)
+            image = self._image(row["path"])
             if image is None:
                 continue
+            new = {name: self._steps.get(name, _same)(value, where) for name, value in row.items()}
             new["path"] = image
             if seen.setdefault(image, new) == new and seen[image] is not new:
                 self._fixed.changed("row that repeats another left out")
@@ -127,7 +128,7 @@ class _Fixer:
             self._fixed.changed(f"client {client!r} to {right!r}")
         return right
 
-    def _image(self, name: str, where: str) -> str | None:
+    def _image(self, name: str) -> str | None:
         """Return the path to write; None for an image that is not there."""
         image = self._path.parent / name
         try:
@@ -137,7 +138,8 @@ class _Fixer:
         if not there:
             alike = self._alike(image) if name else []
             if len(alike) != 1:
-                self._fixed.changed(f"row left out, its image {name!r} is not there")
+                self._fixed.missing.append(name)
+                self._fixed.changed("row left out, its image is not there")
                 return None
             self._fixed.changed(f"image {name!r} to {alike[0]!r}")
             image = image.with_name(alike[0])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedgrain.errors import DataError
+from fedgrain.text import counted
 
 _MOST = 20  # groups that one message lists
 
@@ -42,6 +43,7 @@ class Mistakes:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.groups: dict[tuple[str, str], Mistake] = {}
+        self._rows: set[str] = set()  # only counted
         self.notes: dict[str, int] = {}  # what was forgiven, and in how many rows
 
     def add(
@@ -55,6 +57,7 @@ class Mistakes:
         """Add a mistake; those with the same ``what`` (a kind and a word) are one group."""
         told = advice if callable(advice) else lambda: advice
         self.groups.setdefault(what, Mistake(where, text, told, many)).count += 1
+        self._rows.add(where)
 
     def note(self, text: str) -> None:
         """Note something that was forgiven."""
@@ -64,7 +67,9 @@ class Mistakes:
         """Return what was forgiven, as one sentence; empty if nothing was."""
         if not self.notes:
             return ""
-        shown = [f"{text} ({count} rows)" for text, count in list(self.notes.items())[:_MOST]]
+        shown = [
+            f"{text} ({counted(count, 'row')})" for text, count in list(self.notes.items())[:_MOST]
+        ]
         more = f", and {len(self.notes) - _MOST} more" if len(self.notes) > _MOST else ""
         return (
             f"{self._path}: read regardless of case and spaces: {', '.join(shown)}{more}; "
@@ -78,7 +83,6 @@ class Mistakes:
             return
         if len(found) == 1:
             raise ManifestError(found[0].told(found[0].where), found)
-        rows = sum(mistake.count for mistake in found)
         start = f"{self._path}, "
         shown = [
             f"({number}) {mistake.told(mistake.where.removeprefix(start))}"
@@ -86,7 +90,7 @@ class Mistakes:
         ]
         more = f"; and {len(found) - _MOST} more mistakes" if len(found) > _MOST else ""
         raise ManifestError(
-            f"{self._path}: {len(found)} mistakes in {rows} rows: {'; '.join(shown)}{more}; "
-            "fedgrain data fix writes a copy with those corrected that it can",
+            f"{self._path}: {len(found)} mistakes in {counted(len(self._rows), 'row')}: "
+            f"{'; '.join(shown)}{more}; fedgrain data fix writes a copy, corrected where it can",
             found,
         )

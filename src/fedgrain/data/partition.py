@@ -6,6 +6,7 @@ seed gives the same parts on every machine.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedgrain.errors import DataError
 from fedgrain.randomness import numpy_generator
+from fedgrain.text import counted
 
 Indices = NDArray[np.int64]
 Labels = NDArray[np.integer[Any]]
@@ -25,21 +27,23 @@ def split_validation(
     """Split images into train and validation, the same share of every class.
 
     Per class the validation part is ``share`` of it, rounded, and both parts get at least one
-    image; a class of a single image cannot be split and is an error. ``names`` (by label) are used
-    in that error.
+    image. The image of a class that has only one is trained on, with a warning that gives its name
+    (``names``, by label). If no class has two, any images are held out, whatever their class.
     """
     if not 0 < share < 1:
         raise DataError(f"the validation share must lie between 0 and 1, not {share}")
     labels = np.asarray(labels)
     classes, counts = np.unique(labels, return_counts=True)
-    small = classes[counts < 2]
-    if len(small):
-        shown = ", ".join(str(number) if names is None else names[number] for number in small[:10])
-        more = f" and {len(small) - 10} more" if len(small) > 10 else ""
-        raise DataError(
-            f"{len(small)} classes have a single image and cannot be split into train and "
-            f"validation: {shown}{more}; add images, leave these classes out, name validation "
-            "images yourself (split), or let the clients validate (--validation clients)"
+    single = classes[counts < 2]
+    if len(single) == len(classes):
+        return _split_any(len(labels), share, seed)
+    if len(single):
+        shown = ", ".join(str(number) if names is None else names[number] for number in single[:10])
+        more = f" and {len(single) - 10} more" if len(single) > 10 else ""
+        warnings.warn(
+            f"{counted(len(single), 'class has', 'classes have')} a single image, which is trained "
+            f"on and not held out to validate: {shown}{more}",
+            stacklevel=2,
         )
     wanted = np.clip(np.floor(counts * share + 0.5), 1, counts - 1).astype(np.int64)
     generator = numpy_generator(seed, "validation split")
@@ -48,6 +52,24 @@ def split_validation(
     rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     validation = rank < np.repeat(wanted, counts)
     return np.sort(order[~validation]), np.sort(order[validation])
+
+
+def _split_any(count: int, share: float, seed: int) -> tuple[Indices, Indices]:
+    """Hold out a share of images of which no two have the same class."""
+    if count < 2:
+        raise DataError(
+            f"{counted(count, 'image')} to train on cannot be split into train and validation; add "
+            "images, name validation images yourself (split), or let the clients validate "
+            "(--validation clients)"
+        )
+    warnings.warn(
+        f"every class has a single image: {share:.0%} of the images are held out to validate, and "
+        "their classes are not trained; --validation clients holds out none",
+        stacklevel=3,
+    )
+    order = numpy_generator(seed, "validation split").permutation(count)
+    held_out = min(max(1, round(count * share)), count - 1)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
 
 
 def partition_iid(count: int, clients: int, *, seed: int) -> list[Indices]:
