@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedgrain.catalogue import MARGINS
 from fedgrain.errors import HeadError
 from fedgrain.heads import HEADS, branch_dataset, build_head, supervise
-from fedgrain.knowledge.labeller import LabellerModel
+from fedgrain.knowledge.labeller import labeller_model
 from fedgrain.scoring.temperature import fit_temperature
 from fedgrain.taxonomy import Taxonomy, dataset_taxonomy
 from heads_by_hand import QUICK, SEEDS, ByHand, logits_for, random_knowledge
@@ -235,7 +235,7 @@ def test_labels_of_any_integer_type(name, kind):
     labels, logits = torch.arange(len(tree)), logits_for(head, len(tree), 0)
     for supervision in head.supervisions:
         known = random_knowledge(tree, 1)
-        writes = [LabellerModel(tree, known[None], np.array([0.2])).writes(0)]
+        writes = [labeller_model(tree, known[None], 0.2).writes(0)]
         supervised = supervise(head, supervision, known=known, writes=writes)
         expected = supervised.loss(logits, labels)
         assert torch.equal(supervised.loss(logits, labels.to(kind)), expected)

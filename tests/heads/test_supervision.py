@@ -17,7 +17,7 @@ from fedgrain.heads import (
     supervise,
     unknown_children,
 )
-from fedgrain.knowledge.labeller import LabellerModel
+from fedgrain.knowledge.labeller import LabellerModel, labeller_model
 from fedgrain.knowledge.projection import project_known
 from fedgrain.taxonomy import Taxonomy
 from heads_by_hand import QUICK, SEEDS, ByHand, logits_for, random_knowledge
@@ -58,7 +58,7 @@ def test_responsibilities_are_one_step_of_em(name, supervision, tree, seed):
     """Where they were made, they pull exactly as the likelihood does; elsewhere they bound it."""
     known = torch.tensor(random_knowledge(tree, seed))
     head = build_head(name, tree)
-    model = LabellerModel(tree, known.numpy()[None], np.array([0.3]))
+    model = labeller_model(tree, known.numpy()[None], 0.3)
     supervised = supervise(head, supervision, known=known, writes=[model.writes(0)])
     labels = torch.arange(len(tree))
     logits = logits_for(head, len(tree), seed).requires_grad_()
@@ -199,7 +199,7 @@ def test_each_of_several_labellers_is_read_by_their_own_knowledge(name, tree, se
 @given(tree=trees(30, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.2]))
 def test_large_logits(name, tree, seed, laziness):
     head, known = build_head(name, tree), random_knowledge(tree, seed)
-    writes = [LabellerModel(tree, known[None], np.array([laziness])).writes(0)]
+    writes = [labeller_model(tree, known[None], laziness).writes(0)]
     labels = torch.arange(len(tree))
     for supervised in (
         supervise(head, "projection", known=known, laziness=laziness),
@@ -270,7 +270,7 @@ def test_the_other_supervisions_are_special_cases_of_learned(name, tree, seed, l
     torch.testing.assert_close(found[possible], projected[possible], atol=1e-6, rtol=0)
     if laziness == 0.0:  # an impossible label is marginal in both
         torch.testing.assert_close(found, projected, atol=1e-6, rtol=0)
-        model = LabellerModel(tree, known[None], np.zeros(1))
+        model = labeller_model(tree, known[None])
         torch.testing.assert_close(learned(model.writes(0)), projected, atol=1e-6, rtol=0)
 
 
@@ -279,7 +279,8 @@ def test_the_other_supervisions_are_special_cases_of_learned(name, tree, seed, l
 def test_learned_cond_softmax_is_the_sum_of_its_branches(tree, seed, laziness):
     """Branch by branch, with what the labeller does above the label as a constant."""
     known = random_knowledge(tree, seed)
-    model = LabellerModel(tree, known[None], np.array([laziness]))
+    lazy = np.where(tree.child_counts == 0, laziness, 0.2)[None]
+    model = LabellerModel(tree, known[None].astype(float), lazy)
     head, labels = CondSoftmax(tree), torch.arange(len(tree))
     logits = logits_for(head, len(tree), seed).requires_grad_()
     whole = supervise(head, "learned", writes=[model.writes(0)]).sample_losses(logits, labels)

@@ -123,8 +123,7 @@ class ClientTrainer:
     def _supervised(self, client: int) -> Supervised:
         supervision = self.model.spec.supervision
         if supervision == "learned":  # before anything is learned
-            reader = self.label_reader(client)
-            return reader.supervised(reader.first)
+            return self.label_reader(client).first()
         if supervision != "projection":  # the same for all clients
             return self.supervised(0) if client else supervise(self.model.head, supervision)
         known, laziness = self.federation.clients[client].known, self.model.spec.laziness

@@ -26,8 +26,9 @@ from fedgrain.knowledge.labeller import (
     children_of,
     inferred_known,
     label_counts,
-    learned,
+    labeller_model,
 )
+from fedgrain.knowledge.labeller_em import learned
 
 
 class LabelReader:
@@ -36,17 +37,19 @@ class LabelReader:
     def __init__(self, model: BuiltModel, source: Source, client: Client) -> None:
         self.model, self.source, self.part = model, source, client.train
         labels, who, count = self.part.labels, self.part.labellers, len(client.known)
-        taxonomy, least = model.taxonomy, model.spec.min_count
-        self.known = inferred_known(taxonomy, labels, who, count, least)
-        self.passes = label_counts(taxonomy, labels, who, count).astype(np.float64)
-        self.first = LabellerModel(taxonomy, self.known, np.zeros(count))  # before it is learned
+        self.known = inferred_known(model.taxonomy, labels, who, count)  # at first
+        self.passes = label_counts(model.taxonomy, labels, who, count).astype(np.float64)
 
     @cached_property
     def coarse(self) -> NDArray[np.int64]:
         """Which samples have a label that leaves the class open."""
         return np.flatnonzero(self.model.taxonomy.child_counts[self.part.labels] > 0)
 
-    def supervised(self, labellers: LabellerModel) -> Supervised:
+    def first(self) -> Supervised:
+        """Return the loss as it is before anything is learned."""
+        return self._supervised(labeller_model(self.model.taxonomy, self.known))
+
+    def _supervised(self, labellers: LabellerModel) -> Supervised:
         """Return the loss that reads every label as its labeller writes."""
         writes = [labellers.writes(labeller) for labeller in range(len(labellers.known))]
         return supervise(self.model.head, "learned", writes=writes)
@@ -57,14 +60,14 @@ class LabelReader:
 
     def loss(self, weights: State) -> Supervised:
         """Return the loss for a round that starts from these weights."""
-        return self.supervised(self.learned(weights))
+        return self._supervised(self.learned(weights))
 
     def shared_out(self, weights: State) -> tuple[Supervised, TrainingData]:
         """Return the loss for a round, and every label distributed over the leaves."""
         head = self.model.head
         assert isinstance(head, LeafSoftmax)  # the trainer asks no other
         logits = self._logits(weights)
-        supervised = self.supervised(self._learned(logits))
+        supervised = self._supervised(self._learned(logits))
         labels = torch.from_numpy(self.part.labels)
         positions = head.leaf_position.cpu()[labels].clamp_min(0)
         shares = torch.nn.functional.one_hot(positions, len(head.sums.leaves)).float()
@@ -92,12 +95,11 @@ class LabelReader:
         outputs = [run_in_chunks(net, images).cpu() for images in blocks]
         children = taxonomy.children(branch).astype(np.int64)
         scores = torch.cat(outputs) if outputs else torch.empty(0, len(children))
-        below = np.zeros(len(taxonomy))
-        below[children] = 1.0
-        evidence = Evidence(
-            self.passes * below, self._who(rows), np.tile(children, (len(rows), 1)), _shares(scores)
-        )
-        return learned(self.first, evidence)
+        asked = np.zeros_like(self.known)
+        asked[:, children] = True
+        of_images = np.tile(children, (len(rows), 1))
+        evidence = Evidence(self.passes, asked, self._who(rows), of_images, _shares(scores))
+        return learned(taxonomy, evidence)
 
     def _learned(self, logits: Tensor) -> LabellerModel:
         """Estimate the labellers from the logits of the coarse samples."""
@@ -108,8 +110,10 @@ class LabelReader:
             of_children = self.model.head.node_log_probs(block).gather(1, columns)
             found.append(of_children.masked_fill(columns == 0, -torch.inf).cpu())
         scores = torch.cat(found) if len(labels) else torch.empty(children.shape)
-        evidence = Evidence(self.passes, self._who(self.coarse), children, _shares(scores))
-        return learned(self.first, evidence)
+        taxonomy, who = self.model.taxonomy, self._who(self.coarse)
+        asked = self.passes[:, np.maximum(taxonomy.parents, 0)] > 0
+        asked[:, 0] = False
+        return learned(taxonomy, Evidence(self.passes, asked, who, children, _shares(scores)))
 
     def _logits(self, weights: State) -> Tensor:
         """Return the model's logits for the coarse samples."""

@@ -19,6 +19,5 @@ class ModelSpec:
     branch_supervision: str = "paper"
     laziness: float = 0.0
     responsibilities: str = "step"  # or "round": labels are distributed over leaves once a round
-    min_count: int | None = None  # learned: how often a labeller writes what it knows
     head_settings: Mapping[str, Any] = field(default_factory=dict)  # of build_head
     trunk: TrunkSpec | None = None  # the pretrained net whose last part is trained

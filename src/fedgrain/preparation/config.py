@@ -110,7 +110,7 @@ class Config:
     lazy_labels: float = _setting(
         0.0, "for experiments: share of leaf labels replaced by their parent"
     )
-    min_count: int = _setting(2, "inferred knowledge, learned: how often a label must occur")
+    min_count: int = _setting(2, "inferred knowledge: how often a label must occur")
     partition: str = _setting("iid", "how images are divided among clients", PARTITIONS)
     concentration: float = _setting(0.5, "of the dirichlet partition; small is uneven")
     coarsen: bool | None = _setting(None, "coarsen the taxonomy (default: yes, except for folder)")

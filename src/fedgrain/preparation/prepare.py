@@ -190,7 +190,6 @@ def model_spec(config: Config, image_size: int, trunk: TrunkSpec | None = None) 
         supervision,
         config.laziness,
         config.responsibilities,
-        config.min_count,
         config.head_settings,
         trunk,
     )
