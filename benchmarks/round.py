@@ -319,7 +319,7 @@ def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--quick", action="store_true", help="few images, 3 turns, to see that it runs"
+        "--quick", action="store_true", help="few images, one turn, to see that it runs"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--workers", type=int, default=2, help="processes of each contender")
@@ -339,11 +339,12 @@ def parse() -> argparse.Namespace:
     if arguments.images is None:
         arguments.images = QUICK_EACH if arguments.quick else EACH
     if arguments.turns is None:
-        arguments.turns = 3 if arguments.quick else 5
+        arguments.turns = 1 if arguments.quick else 5
     if arguments.peers is None:
         arguments.peers = [] if arguments.quick else list(PEERS)
-    if arguments.turns < 3 or arguments.workers < 1 or not 32 <= arguments.images <= EACH:
-        parser.error(f"there are at least 3 turns and 1 worker, and 32 to {EACH} images")
+    least = 1 if arguments.quick else 3
+    if arguments.turns < least or arguments.workers < 1 or not 32 <= arguments.images <= EACH:
+        parser.error(f"there are at least {least} turns and 1 worker, and 32 to {EACH} images")
     return arguments
 
 

@@ -41,9 +41,9 @@ from peers.work import (
     random_images,
 )
 
-SIZES = (10, 100, 1_000, 10_000)
+SIZES, QUICK_SIZES = (10, 100, 1_000, 10_000), (10, 1_000)
 SAMPLED = 10
-IMAGES, QUICK_IMAGES = 50_000, 12_000
+IMAGES, QUICK_IMAGES = 50_000, 3_000
 VALIDATION = 0.01  # of the images; they are held out and never looked at
 EVERY = 0.05  # seconds between two looks at the memory
 SIZE_LIMIT = 900.0  # seconds for one size
@@ -223,7 +223,7 @@ def draw_curve(rows: list[dict[str, Any]], path_stem: Path) -> None:
 def main() -> None:
     """Measure every size and print the curve."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer images and rounds")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes, images and rounds")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--picture", type=Path, help="draw it to this name with .svg and .png")
     parser.add_argument("--workers", type=int, default=2, help="the engine's workers")
@@ -234,11 +234,12 @@ def main() -> None:
         torch.set_num_threads(1)
         images = QUICK_IMAGES if arguments.quick else IMAGES
         few = arguments.size < 100  # these rounds are long
-        rounds = (1 if few else 3) if arguments.quick else (3 if few else 9)
+        rounds = 1 if arguments.quick else (3 if few else 9)
         print(json.dumps(measure(arguments.size, images, rounds, arguments.workers)))
         return
     load = os.getloadavg()[0]
-    rows = [in_own_process(clients, arguments) for clients in SIZES]
+    sizes = QUICK_SIZES if arguments.quick else SIZES
+    rows = [in_own_process(clients, arguments) for clients in sizes]
     if arguments.picture:
         draw_curve(rows, arguments.picture)
     if arguments.json:
