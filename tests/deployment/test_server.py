@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
+import logging
+import shutil
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +16,18 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgrain[flower]'")
 
+from flwr.app import Context, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from PIL import Image
 
+from fedgrain.cli import main
 from fedgrain.deployment.app import App, write_app
+from fedgrain.deployment.entry_points import server_app, without_traceback
 from fedgrain.deployment.server import serve
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.deployment.server_side import server_side
 from fedgrain.deployment.site import answered
-from fedgrain.errors import DeploymentError
+from fedgrain.errors import DeploymentError, RunError
 from fedgrain.models import model_folder
 from fedgrain.preparation.config import Config
 from fedgrain.runs import run as runs
@@ -96,3 +104,67 @@ def test_a_server_without_images_cannot_validate(tmp_path: Path) -> None:
     with pytest.raises(DeploymentError, match="the server has no images; set validation to"):
         serve(wire, package, settings)
     assert not (tmp_path / "run" / "config.toml").exists()
+
+
+def test_the_line_of_a_round_names_the_sites(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package, settings, wire = app_of_real_sites(tmp_path, rounds=1)
+    serve(wire, package, settings)
+    (line,) = (text for text in capsys.readouterr().out.splitlines() if "fedavg 1:" in text)
+    assert line.startswith(f"fedgrain: fedavg 1: {', '.join(SITES)} trained, validation HF ")
+
+
+def test_another_time_limit_for_a_begun_run_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package, settings, wire = app_of_real_sites(tmp_path, rounds=1)
+    serve(wire, package, settings)
+    capsys.readouterr()
+    changed = replace(App.read(package).config, client_time_limit=31.0)
+    write_app(tmp_path / "app", App(changed, TREE), operation(tmp_path))
+    app, log = server_app(package), io.StringIO()
+    flower = logging.getLogger("flwr")
+    handler = logging.StreamHandler(log)
+    flower.addHandler(handler)
+    try:
+        with pytest.raises(RunError) as failed:
+            app(wire, Context(1, 1, {}, RecordDict(), settings))
+        flower.error("ServerApp raised an exception", exc_info=failed.value)  # as Flower does
+    finally:
+        flower.removeHandler(handler)
+        flower.removeFilter(without_traceback)
+    assert "Traceback" not in log.getvalue()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "other settings: client_time_limit (30.0 and 31.0); choose another folder" in line
+
+
+def test_a_bug_of_ours_keeps_its_traceback() -> None:
+    try:
+        raise ValueError("ours")
+    except ValueError as error:
+        about = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("flwr", logging.ERROR, "", 1, "failed", (), about)
+    assert without_traceback(record) and record.exc_info == about
+
+
+def test_a_site_evaluates_the_final_model_on_its_own_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It needs two files of the run, and its manifest with rows kept for the test."""
+    package, settings, wire = app_of_real_sites(tmp_path, rounds=1)
+    serve(wire, package, settings)
+    mine = tmp_path / "at the museum"
+    mine.mkdir()
+    for name in ("model.json", "best.safetensors"):
+        shutil.copy(tmp_path / "run" / name, mine)
+    name = SITES[0]
+    rows = [f"{name}{n}.png,{label},test" for n, label in enumerate(["a1", "a2", "b", "b2"])]
+    (tmp_path / "kept.csv").write_text("path,label,split\n" + "\n".join(rows) + "\n")
+    capsys.readouterr()
+    typed = ["evaluate", str(mine), "--manifest", str(tmp_path / "kept.csv"), "--trust-code"]
+    assert main([*typed, "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["samples"] == 4 and 0 <= scores["hf"] <= 1
+    assert main([*typed, "--data-root", "elsewhere"]) == 2
+    assert "--manifest names the images itself" in capsys.readouterr().err

@@ -141,7 +141,14 @@ def check(args: argparse.Namespace) -> None:
 
     need_flower()
     from fedgrain.deployment.app import app_privacy
-    from fedgrain.membership.check import STAYS, Server, check_server, check_site, leaving
+    from fedgrain.membership.check import (
+        STAYS,
+        Server,
+        check_credentials,
+        check_server,
+        check_site,
+        leaving,
+    )
 
     if args.count_rounding < 1:
         raise DeploymentError(f"--count-rounding is {args.count_rounding}, but must be at least 1")
@@ -156,10 +163,13 @@ def check(args: argparse.Namespace) -> None:
         allow_links=args.allow_links,
         trust_code=args.trust_code,
     )
+    credentials = flower_members.credentials(args) if args.key is not None else None
+    own = [] if credentials is None else list(check_credentials(credentials, args.site))
+    findings += own
     if args.server is not None:
-        credentials = flower_members.credentials(args) if args.key is not None else None
         certificate = credentials.authority if credentials is not None else args.certificate
-        findings += check_server(Server(args.server, certificate, credentials), args.site)
+        server = Server(args.server, certificate, credentials)
+        findings += check_server(server, register=all(finding.good for finding in own))
     leaves = leaving(args.count_rounding, app_privacy(args.app))
     if args.json:
         summary = {"findings": [vars(finding) for finding in findings], "counted": counted}

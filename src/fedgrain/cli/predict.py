@@ -14,7 +14,9 @@ from fedgrain.errors import DataError
 from fedgrain.files import written_whole
 
 if TYPE_CHECKING:
+    from fedgrain.data.images import LabelledImages
     from fedgrain.models.predict_files import PredictedFile
+    from fedgrain.models.trained_model import TrainedModel
 
 SOME_FAILED = 3  # exit code: some images could not be read, the others were predicted
 _THUMBNAIL = 128  # pixels of a side
@@ -89,6 +91,12 @@ def _add_evaluate(commands: Any) -> None:
     parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a finished run")
     parser.add_argument("--dataset", metavar="NAME", help="another data set than the run's")
     parser.add_argument("--data-root", metavar="DIR", help="where its files are")
+    parser.add_argument(
+        "--manifest",
+        type=Path,
+        metavar="CSV",
+        help="your own images, with labels of the model's taxonomy (path,label[,client,split])",
+    )
     parser.add_argument("--split", default="test", help="which images (default: test)")
     parser.add_argument(
         "--rule",
@@ -184,18 +192,46 @@ class _Counted:
 
 def _run_evaluate(args: argparse.Namespace) -> None:
     """Print the scores."""
+    from fedgrain.arithmetic import one_thread
+    from fedgrain.models.model_folder import load
+    from fedgrain.runs.evaluate import evaluate
+
+    model = load(args.folder, trust_code=args.trust_code, net_weights=args.net_weights)
+    with one_thread():
+        data, name = _images_to_score(args, model)
+        scores = evaluate(model, data, args.split, args.rule, args.threshold)
+    if args.json:
+        print_json(scores)
+        return
+    print(f"{scores['samples']} images of {name}, split {args.split}, rule {args.rule}")
+    print(f"HF {scores['hf']:.4f}   HR {scores['hr']:.4f}   HP {scores['hp']:.4f}")
+    micro = (f"{name.upper()} {scores[f'micro_{name}']:.4f}" for name in ("hf", "hr", "hp"))
+    print(f"micro-averaged  {'   '.join(micro)}")
+    if scores["accuracy"] is not None:
+        print(f"leaf accuracy  {scores['accuracy']:.4f}")
+    depths = ", ".join(f"{value:.4f}" for value in scores["accuracy_per_depth"])
+    print(f"accuracy per depth  {depths}")
+
+
+def _images_to_score(args: argparse.Namespace, model: TrainedModel) -> tuple[LabelledImages, str]:
+    """Return the images the arguments name, and what they are called.
+
+    A manifest is read by the tree in the model, so a site needs nothing but the model's two files.
+    """
     from dataclasses import replace
 
-    from fedgrain.arithmetic import one_thread
+    from fedgrain.data.folder import load_folder
     from fedgrain.errors import RunError
-    from fedgrain.models.model_folder import load
     from fedgrain.plugins import check_trust
     from fedgrain.preparation.config import DATA_PLACES
     from fedgrain.preparation.prepare import load_images
-    from fedgrain.runs.evaluate import evaluate
     from fedgrain.runs.run_folder import RunFolder
 
-    model = load(args.folder, trust_code=args.trust_code, net_weights=args.net_weights)
+    if args.manifest is not None:
+        if args.dataset or args.data_root:
+            raise DataError("--manifest names the images itself; leave out --dataset, --data-root")
+        tree, side = model.full_taxonomy, model.image_shape[0]
+        return load_folder(manifest=args.manifest, taxonomy=tree, size=side), str(args.manifest)
     config = RunFolder(args.folder).read_config()
     if args.dataset:
         reading = ("image_size", "images_per_class", "sample_seed", "max_unreadable")
@@ -208,17 +244,4 @@ def _run_evaluate(args: argparse.Namespace) -> None:
         config = replace(config, data_root=args.data_root)
     if model.trunk is None and dataset(config.dataset).resizable and config.image_size is None:
         config = replace(config, image_size=model.image_shape[0])
-    with one_thread():
-        data = load_images(config, model.trunk)
-        scores = evaluate(model, data, args.split, args.rule, args.threshold)
-    if args.json:
-        print_json(scores)
-        return
-    print(f"{scores['samples']} images of {config.dataset}, split {args.split}, rule {args.rule}")
-    print(f"HF {scores['hf']:.4f}   HR {scores['hr']:.4f}   HP {scores['hp']:.4f}")
-    micro = (f"{name.upper()} {scores[f'micro_{name}']:.4f}" for name in ("hf", "hr", "hp"))
-    print(f"micro-averaged  {'   '.join(micro)}")
-    if scores["accuracy"] is not None:
-        print(f"leaf accuracy  {scores['accuracy']:.4f}")
-    depths = ", ".join(f"{value:.4f}" for value in scores["accuracy_per_depth"])
-    print(f"accuracy per depth  {depths}")
+    return load_images(config, model.trunk), config.dataset

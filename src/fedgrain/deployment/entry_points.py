@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -26,10 +27,18 @@ def server_app(package: Path) -> ServerApp:
         try:
             serve(grid, package, context.run_config)
         except FedgrainError as error:
-            log_lines([f"error: {error}"])  # Flower prints its message above a traceback
-            raise
+            log_lines([f"error: {error}"])
+            logging.getLogger("flwr").addFilter(without_traceback)
+            raise  # Flower marks the run as failed
 
     return app
+
+
+def without_traceback(record: logging.LogRecord) -> bool:
+    """Let Flower report an error that the user can fix in one line, without a traceback."""
+    if record.exc_info and isinstance(record.exc_info[1], FedgrainError):
+        record.exc_info = record.exc_text = None
+    return True
 
 
 def client_app(package: Path) -> ClientApp:

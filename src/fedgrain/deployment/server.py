@@ -53,7 +53,8 @@ class Watch(Callback):
         """Log every site whose update was lost, and why."""
         score = line["validation_hf"]
         found = "not validated" if score is None else f"validation HF {score:.4f}"
-        head = f"{line['stage']} {line['round']}: {found}"
+        trained = ", ".join(dict.fromkeys(str(one["client"]) for one in line["clients"]))
+        head = f"{line['stage']} {line['round']}: {trained or 'no site'} trained, {found}"
         faults = [
             f"{line['stage']} {line['round']}: {fault['client']} is left out"
             f"{' of branch ' + fault['branch'] if 'branch' in fault else ''}: {fault['fault']}"

@@ -159,8 +159,16 @@ def leaving(rounding: int, privacy: Privacy | None = None) -> list[str]:
     return [line.format(rounded=how) for line in LEAVES]
 
 
-def check_server(server: Server, site: str) -> Iterator[Finding]:
-    """Check connection, certificate and key, in this order, until one fails."""
+def check_credentials(credentials: SiteCredentials, site: str) -> Iterator[Finding]:
+    """Check the key, and that it belongs to the site's name; this needs no server."""
+    key = _key(credentials.key)
+    yield key
+    if key.good:
+        yield _identity(credentials, site)
+
+
+def check_server(server: Server, *, register: bool = True) -> Iterator[Finding]:
+    """Check connection and certificate and, with good credentials, that the server knows them."""
     host, _, port = server.address.rpartition(":")
     if not host or not port.isdigit():
         text = f"{server.address!r} is not HOST:PORT; write for example 10.0.0.5:8000"
@@ -172,13 +180,9 @@ def check_server(server: Server, site: str) -> Iterator[Finding]:
         return
     connection = _connection(host.strip("[]"), int(port), server.certificate)
     yield from connection
-    if server.credentials is None or not all(finding.good for finding in connection):
-        return
-    for look in (_key(server.credentials.key), _identity(server.credentials, site)):
-        yield look
-        if not look.good:
-            return
-    yield _registration(server.address, server.credentials)
+    answers = all(finding.good for finding in connection)
+    if server.credentials is not None and register and answers:
+        yield _registration(server.address, server.credentials)
 
 
 def _connection(host: str, port: int, certificate: Path) -> list[Finding]:
