@@ -75,17 +75,15 @@ class EvaluationOff:
                 self.updates.append(outcome)
             yield task, outcome
 
-    def validate(self, weights: State) -> float:
-        """Return nothing of interest, at once."""
-        return 0.0
+    def validate(self, weights: State) -> None:
+        """Return nothing, at once."""
 
     def branch_accuracies(self, weights: Any) -> dict[int, float | None]:
         """Return nothing to judge by: the branches train on."""
         return dict.fromkeys(weights)
 
-    def validate_branches(self, weights: Any) -> float:
-        """Return nothing of interest, at once."""
-        return 0.0
+    def validate_branches(self, weights: Any) -> None:
+        """Return nothing, at once."""
 
 
 def cifar_images() -> LabelledImages:

@@ -57,3 +57,16 @@ def _shown(sign: str) -> str:
     if unicodedata.category(sign) == "Zs":
         return " "
     return sign.encode("unicode_escape").decode("ascii")
+
+
+def spoken_time(seconds: float) -> str:
+    """Return a time in the unit one would say it in.
+
+    >>> [spoken_time(seconds) for seconds in (7.6, 300, 5400, 200000)]
+    ['8 s', '5 min', '1.5 h', '2.3 days']
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} days"

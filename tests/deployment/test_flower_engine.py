@@ -37,8 +37,10 @@ from fedgrain.federated import (
 )
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
-from fedgrain.messages.wire import Counts, counts_of, record_of, state_of
+from fedgrain.messages.replies import validation_of
+from fedgrain.messages.wire import Counts, counts_of, pairs_of, record_of, state_of
 from fedgrain.preparation.config import Config
+from fedgrain.scoring.validation_score import ValidationScore
 from flower_wire import Answer, Wire, at
 from small_federation import EVERYTHING, NODE, TREE, federation, known
 
@@ -144,6 +146,7 @@ def test_both_algorithms_have_the_bits_of_one_process(at_sites: bool) -> None:
     (one, told, branches, branches_told), (two, told_2, branches_2, branches_told_2) = states
     assert same(one.weights, two.weights) and same(one.best, two.best)
     assert told_2.validation_hf == told.validation_hf
+    assert told_2.validation == told.validation and told.line()["validation"]["samples"] > 0
     lines = [{**line, "client": NAMES[int(line["client"][-1])]} for line in told.clients]
     assert told_2.clients == lines
     for e, branch in branches.branches.items():
@@ -261,9 +264,49 @@ def test_a_score_that_is_none_does_not_count(score: list[float] | None) -> None:
 
     engine = engine_over(Wire({10: at(good), 11: answer, 12: at(other)}), everything, at_sites=True)
     weights = engine.model.initial
-    expected = [(site.engine.validate(weights), n) for site, n in ((good, 2), (other, 4))]
+    expected = [(site.engine.validate(weights).hf, n) for site, n in ((good, 2), (other, 4))]
     mean = sum(hf * count for hf, count in expected) / 6
-    assert engine.validate(weights) == pytest.approx(mean)
+    assert engine.validate(weights).hf == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"leaf hf": [1.0, 4.0]},  # more leaves than labels
+        {"weighted hf": [1.0, 3.5]},
+        {"leaf hf": [1.0, 1.5]},
+        {"weighted hf": [1.0, float("nan")]},
+        {"weighted hf": [1.0, -1.0]},
+        {"leaf hf": [1.5, 1.0]},
+        {"leaf hf": [1.0, 2.0, 3.0]},
+    ],
+    ids=str,
+)
+def test_a_score_against_more_than_there_is_does_not_count(lie: dict[str, list[float]]) -> None:
+    everything = whole(client_validation=VALIDATION)
+    good, bad, other = sites_of(everything)
+
+    def answer(message: Message) -> RecordDict:
+        if message.metadata.message_type != "evaluate":
+            return at(bad)(message)
+        return RecordDict({"scores": MetricRecord({"hf": [1.0, 3.0], **lie})})
+
+    honest = engine_over(Wire({10: at(good), 12: at(other)}), everything, at_sites=True)
+    engine = engine_over(Wire({10: at(good), 11: answer, 12: at(other)}), everything, at_sites=True)
+    weights = engine.model.initial
+    assert engine.validate(weights) == honest.validate(weights)
+
+
+def test_sites_round_every_count_of_a_score() -> None:
+    score = ValidationScore(0.9, 123, 0.5, 41, 0.6, 60.25)
+    assert pairs_of(score) == {
+        "hf": [0.9, 123.0], "leaf hf": [0.5, 41.0], "weighted hf": [0.6, 60.25]
+    }  # fmt: skip
+    assert pairs_of(score, 50) == {
+        "hf": [0.9, 100.0], "leaf hf": [0.5, 50.0], "weighted hf": [0.6, 50.0]
+    }  # fmt: skip
+    read = validation_of(pairs_of(score))
+    assert read == score and read.counted_as(12.3).leaf_samples == pytest.approx(4.1)
 
 
 def test_a_silent_site_is_left_alone_until_it_shows_life() -> None:

@@ -112,7 +112,8 @@ def test_a_name_has_one_key_and_a_key_one_name(folder: Path, tmp_path: Path) -> 
 def test_a_new_site_becomes_one_of_the_signed_app(folder: Path, tmp_path: Path) -> None:
     add(folder, "garden", pair(tmp_path / "garden"))
     assert json.loads(app_settings(folder / "app")["sites"]) == ["museum", "zoo", "garden"]
-    assert App.read(folder / "app" / PACKAGE).config.clients == 3
+    config = App.read(folder / "app" / PACKAGE).config
+    assert (config.clients, config.alpha, config.join_ratio) == (None, None, 1.0)  # real sites
     assert verified(folder, "garden") and "## Site garden" in (folder / "COMMANDS.md").read_text()
     assert not (folder / "sites" / "garden" / "garden").exists()  # its own, never seen here
 

@@ -11,6 +11,7 @@ from fedgrain.federated import EarlyStopping, LabelledPart, LocalSettings, Train
 from fedgrain.federated.fedavg import FedAvg, FedAvgState
 from fedgrain.federated.sampling import joining, sample
 from fedgrain.heads import HEADS
+from fedgrain.scoring.validation_score import ValidationScore
 from small_federation import TREE, VALIDATION, Recording, engine, federation, known
 
 LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
@@ -118,11 +119,46 @@ def test_batch_norm_is_averaged_and_its_counter_is_the_servers() -> None:
     }
 
 
+def scored(hf: float) -> ValidationScore:
+    return ValidationScore(hf, 1, hf, 1, hf, 1)
+
+
+def test_being_vague_ends_training_no_later_and_is_not_kept() -> None:
+    """HF after cutting back grows, while that over labels that tell something falls."""
+    settings = replace(EVERYONE, rounds=9, stopping=EarlyStopping(patience=2))
+    small = engine(federation([LABELS]), settings)
+    scores = [ValidationScore(hf, 10, told, 2, told, 4) for hf, told in ((0.5, 0.4), (0.6, 0.5),
+              (0.9, 0.1), (0.95, 0.05))]  # fmt: skip
+    left = iter(scores)
+    small.validate = lambda weights: next(left)
+    algorithm = FedAvg(settings)
+    state, weights = algorithm.init(small.model.initial), []
+    while not algorithm.finished(state, small):
+        state, _ = algorithm.apply(state, small)
+        weights.append(state.weights)
+    assert state.round == 4 and state.best is weights[1]
+    final = algorithm.final_model(algorithm.decode(algorithm.encode(state)), small)
+    assert final.validation == scores[1]
+
+
+def test_a_checkpoint_of_an_older_version_goes_on_by_its_own_measure() -> None:
+    algorithm, small = FedAvg(EVERYONE), engine(federation([LABELS]), EVERYONE)
+    stored = algorithm.encode(rounds(small, EVERYONE, 1))
+    del stored.about["score"], stored.about["stopping"]["measure"]
+    state = algorithm.decode(stored)
+    assert state.stopping.measure == "hf"
+    assert algorithm.final_model(state, small).validation.hf == state.stopping.best
+    for coarse, improved in ((0.99, True), (0.2, False)):
+        small.validate = lambda weights, hf=coarse: ValidationScore(hf, 10, 0.0, 2, 0.0, 4)
+        state, _ = algorithm.apply(state, small)
+        assert state.stopping.improved == improved
+
+
 def test_best_weights_are_kept_and_patience_ends_it() -> None:
     settings = replace(EVERYONE, rounds=50, stopping=EarlyStopping(patience=2))
     small = engine(federation([LABELS]), settings)
     scores = iter([0.2, 0.5, 0.5, 0.4, 0.9])
-    small.validate = lambda weights: next(scores)
+    small.validate = lambda weights: scored(next(scores))
     state, weights = FedAvg(settings).init(small.model.initial), []
     while not FedAvg(settings).finished(state, small):
         state, _ = FedAvg(settings).apply(state, small)
@@ -138,7 +174,7 @@ def test_the_mean_over_rounds_is_validated_and_kept_and_training_goes_on_without
     settings = replace(plain, average_rounds=3)
     small = engine(federation([LABELS, LABELS[:4]]), settings)
     validated = []
-    small.validate = lambda weights: validated.append(weights) or len(validated) / 10
+    small.validate = lambda weights: validated.append(weights) or scored(len(validated) / 10)
     state, history = FedAvg(settings).init(small.model.initial), []
     for _ in range(5):
         state, _ = FedAvg(settings).apply(state, small)
@@ -200,7 +236,7 @@ def test_server_validation_is_the_mean_hf() -> None:
     by_hand = {("a2", "a1"): 0.5, ("a3", "b1"): 0.0, ("b2", "c"): 0.0}
     pairs = zip(VALIDATION, answer, strict=True)
     expected = [1.0 if truth == said else by_hand[truth, said] for truth, said in pairs]
-    assert small.validate({}) == pytest.approx(sum(expected) / 12)
+    assert small.validate({}).hf == pytest.approx(sum(expected) / 12)
 
 
 @pytest.mark.parametrize("wrong", [-1, len(TREE)])

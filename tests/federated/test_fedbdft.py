@@ -263,7 +263,7 @@ def test_clients_validate_by_projection_and_cutting_back() -> None:
     # a for a: 1; a for a1: 2*1/(2+1); b for b: 1; r for r: both empty paths; a3 for a2: 1/2; 0
     root_for_root = 1.0
     expected = [1.0, 2 / 3, 1.0, root_for_root, 0.5, 0.0]
-    assert small.validate({}) == pytest.approx(np.mean(expected))
+    assert small.validate({}).hf == pytest.approx(np.mean(expected))
 
 
 def test_a_site_validates_by_what_the_labeller_of_an_image_knows() -> None:
@@ -275,7 +275,7 @@ def test_a_site_validates_by_what_the_labeller_of_an_image_knows() -> None:
     small = engine(replace(sites, clients=(own,)), TRAINING)
     small.validator.predict_leaves = lambda weights, indices: np.full(2, NODE["a2"])
     # a2 for a1: 1/2; projected to a, for a1: 2*1/(2+1)
-    assert small.validate({}) == pytest.approx((1 / 2 + 2 / 3) / 2)
+    assert small.validate({}).hf == pytest.approx((1 / 2 + 2 / 3) / 2)
 
 
 def test_the_accuracy_of_a_branch_is_over_truths_below_it() -> None:

@@ -179,8 +179,11 @@ def test_sentence_without_an_alpha():
     told = run_sentence(config, result, None)
     assert told == (
         "On glyphs with knowledge inferred from labels, flat-softmax/marginal ends with a "
-        "validation HF of 0.500."
+        "validation HF 0.500."
     )
+    counts = {"samples": 10, "hf": 0.5, "leaf_samples": 2, "leaf_hf": 0.25}
+    told = run_sentence(config, {**result, "validation": counts}, None)
+    assert told.endswith("0.250 over 2 leaf labels (20% of 10), 0.500 over all, cut back.")
     assert knowledge_name(Config(knowledge="sites/a.json")) == "knowledge of a.json"
 
 

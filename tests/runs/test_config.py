@@ -80,8 +80,9 @@ def test_toml_and_back(tmp_path_factory, given_settings) -> None:
 def test_a_complete_config_stays_so(given_settings) -> None:
     complete = Config(**given_settings).complete()
     assert complete.complete() == complete
-    assert None not in (complete.supervision, complete.join_ratio, complete.batch)
-    assert None not in (complete.coarsen, complete.max_children)
+    assert None not in (complete.batch, complete.coarsen, complete.max_children)
+    if given_settings.get("dataset") != "folder" or "alpha" in given_settings:
+        assert None not in (complete.supervision, complete.join_ratio, complete.clients)
     for name, value in given_settings.items():
         assert getattr(complete, name) == value
 
@@ -89,7 +90,7 @@ def test_a_complete_config_stays_so(given_settings) -> None:
 def test_defaults_that_depend_on_other_settings() -> None:
     imagenet, folder = Config(dataset="imagenet").complete(), Config(dataset="folder").complete()
     assert (imagenet.join_ratio, imagenet.batch, imagenet.max_children) == (0.4, 128, 32)
-    assert (folder.join_ratio, folder.batch, folder.coarsen) == (0.5, 32, False)
+    assert (folder.join_ratio, folder.batch, folder.coarsen) == (None, 32, False)  # by its sites
     assert Config(dataset="cifar100").complete().max_children == 8
     inferred = Config(knowledge="inferred")
     assert inferred.complete().supervision == "marginal"
@@ -97,6 +98,40 @@ def test_defaults_that_depend_on_other_settings() -> None:
     assert replace(inferred, head="mine:Head").complete().supervision == "paper"
     assert replace(inferred, algorithm="fedbdft").complete().supervision == "paper"
     assert {Config(algorithm=name).complete().supervision for name in ALGORITHMS} == {"paper"}
+
+
+def test_what_is_known_about_labellers_is_used_unless_told_otherwise() -> None:
+    for knowledge in ("known.json", "mine:generator"):
+        given = Config(knowledge=knowledge, dataset="folder", partition="manifest")
+        for name in ("flat-softmax", "ps-softmax", "cond-softmax"):
+            assert replace(given, head=name).complete().supervision == "projection"
+        assert replace(given, algorithm="fedbdft").complete().supervision == "projection"
+        for name in ("softmax-descendant", "softmax-margin"):
+            assert replace(given, head=name).complete().supervision == "marginal"
+        for name in ("cond-sigmoid", "mine:Head"):
+            assert replace(given, head=name).complete().supervision == "paper"
+        assert replace(given, pooled=True).complete().supervision == "marginal"
+        assert replace(given, supervision="paper").complete().supervision == "paper"
+        assert replace(given, laziness=0.1).complete().laziness == 0.1
+
+
+def test_a_simulation_of_own_images_must_be_asked_for() -> None:
+    def decided(**settings) -> tuple:
+        c = Config(dataset="folder", **settings).complete()
+        return c.partition, c.knowledge, c.alpha, c.clients
+
+    assert decided() == decided(rounds=3) == (None, None, None, None)  # the data decides
+    assert decided(partition="manifest") == ("manifest", "inferred", None, None)
+    assert decided(partition="manifest", knowledge="a.json", alpha=0.5, clients=3) == (
+        "manifest", "a.json", None, None
+    )  # fmt: skip
+    assert decided(alpha=0.5) == ("iid", "relational", 0.5, 10)
+    assert decided(clients=4, alpha=0.0) == ("iid", "relational", 0.0, 4)
+    assert decided(partition="dirichlet") == ("dirichlet", "relational", 0.9, 10)
+    assert decided(knowledge="hidden-leaves") == ("iid", "hidden-leaves", 0.9, 10)
+    glyphs = Config().complete()
+    assert (glyphs.partition, glyphs.knowledge, glyphs.alpha) == ("iid", "relational", 0.9)
+    assert (glyphs.clients, glyphs.join_ratio) == (10, 0.5)
 
 
 def test_differences_are_named_and_defaults_written_out_are_none() -> None:

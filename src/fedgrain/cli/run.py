@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from fedgrain.cli.one_bar import OneBar
 from fedgrain.errors import ConfigError
 from fedgrain.plugins import check_trust
 from fedgrain.preparation.config import Config, read_config
-from fedgrain.text import one_line
+from fedgrain.text import one_line, spoken_time
 
 LONGEST = 1000  # characters of a line about a client
 KINDS = {"int": int, "float": float, "str": str}
@@ -81,10 +82,12 @@ def _config_of(args: argparse.Namespace) -> Config:
     if args.config_file is None:
         return Config(**given)
     if (args.config_file.parent / "environment.json").exists():  # the config of a run
-        from fedgrain.runs.run_folder import RunFolder
+        from fedgrain.runs.run_folder import RunFolder, as_begun
 
         RunFolder(args.config_file.parent).check_config()
-    config = read_config(args.config_file, on_top=given)
+        config = as_begun(read_config(args.config_file, on_top=given))
+    else:
+        config = read_config(args.config_file, on_top=given)
     named = {name: value for name, value in config.settings().items() if name not in given}
     check_trust(named, args.config_file, args.trust_code, ConfigError)
     return config
@@ -94,16 +97,21 @@ def _default_folder(config: Config) -> Path:
     """Return a folder named after the settings that distinguish runs."""
     parts = (config.dataset, config.algorithm, config.head, config.supervision or "paper")
     name = "-".join(part.replace(":", "-").replace("/", "-") for part in parts)
-    return Path("runs") / f"{name}-alpha{config.alpha:g}-seed{config.seed}"
+    skew = "" if config.alpha is None else f"-alpha{config.alpha:g}"
+    return Path("runs") / f"{name}{skew}-seed{config.seed}"
 
 
 def run(args: argparse.Namespace) -> None:
     """Run or resume, and print the result."""
-    config = _config_of(args).complete()
-    folder = args.out or _default_folder(config)
+    config = _config_of(args)
     from fedgrain.engines.allocator import keep_freed_memory
+    from fedgrain.preparation.by_data import completed
     from fedgrain.runs.run import run as run_experiment
     from fedgrain.runs.run_folder import RunFolder
+    from fedgrain.scoring.validation_score import describe
+
+    config = completed(config, RunFolder(args.out).begun() if args.out else None)
+    folder = args.out or _default_folder(config)
 
     if args.debug:
         import logging
@@ -133,14 +141,14 @@ def run(args: argparse.Namespace) -> None:
         print_json(result.values)
         return
     method = f"{config.algorithm}, {config.head}, {config.supervision}"
-    who = f"alpha {config.alpha:g}" if config.simulated else f"knowledge {config.knowledge}"
+    who = f"knowledge {config.knowledge}" if config.alpha is None else f"alpha {config.alpha:g}"
     print(f"{method}, {who}, seed {config.seed}")
     print(f"rounds {result.rounds}" + (f", cycles {result.cycles}" if result.cycles else ""))
     lost, again = result.values.get("faults", 0), result.values.get("retries", 0)
     if lost or again:
         print(f"updates lost {lost}, tasks done again {again}: see metrics.jsonl")
     if result.validation_hf is not None:
-        print(f"validation HF  {result.validation_hf:.4f}")
+        print(describe(result.validation, result.validation_hf))
     if result.tested_on:
         scores = f"HF {result.hf:.4f}   HR {result.hr:.4f}   HP {result.hp:.4f}"
         print(f"{scores}   on the {result.tested_on} images")
@@ -158,12 +166,27 @@ def how_to_resume(folder: Path, config: Config) -> str:
     return f"stopped; resume from the last complete round with: {command}"
 
 
+def time_left(config: Config, line: Mapping[str, Any]) -> str:
+    """Say how long the rest of a stage takes at most, if every round takes as long as this one."""
+    entry, seconds = algorithm(line["stage"]), float(line["seconds"])
+    left = getattr(config, entry.cap) - line["round"]
+    last = algorithm(config.algorithm)
+    then = "" if last.name == entry.name else f", then {getattr(config, last.cap)} {last.unit}s"
+    text = f"{entry.unit} {line['round']} took {seconds:.1f} s: at most {left} more take about "
+    return f"{text}{spoken_time(left * seconds)}{then}; it ends sooner once nothing improves"
+
+
 def progress_bar(config: Config) -> Any:
     """Return a callback that shows rounds, validation HF and the time left on standard error."""
     from fedgrain.runs.run import Callback
+    from fedgrain.scoring.validation_score import describe
 
     class Bar(OneBar, Callback):
         stage = ""
+        timed = False
+
+        def on_run_start(self, plan: Sequence[str]) -> None:
+            print("\n".join(one_line(text, LONGEST) for text in plan), file=sys.stderr)
 
         def on_round_start(self, stage: str, number: int) -> None:
             if stage != self.stage:
@@ -172,8 +195,12 @@ def progress_bar(config: Config) -> Any:
                 self.stage = stage
 
         def on_round_end(self, line: dict[str, Any]) -> None:
-            self.bar.set_postfix_str(f"validation HF {line['validation_hf']:.4f}", refresh=False)
+            score = describe(line.get("validation"), line["validation_hf"])
+            self.bar.set_postfix_str(score, refresh=False)
             self.bar.update()
+            if not self.timed:
+                self.timed = True
+                self._write(time_left(config, line))
             for fault in line["faults"]:
                 self._write(f"{fault['client']}: {fault['fault']}")
             for again in line.get("retries", []):

@@ -100,6 +100,15 @@ def why_unreadable(path: str | Path, error: Exception) -> str:
     )
 
 
+def shorter_side(path: str | Path) -> int | None:
+    """Return the shorter side of an image in pixels, from its header; None if it is unreadable."""
+    try:
+        with _opened(path) as file, Image.open(file, formats=_FORMATS) as image:
+            return min(image.size)
+    except Exception:  # whatever is wrong with a file is reported when it is decoded
+        return None
+
+
 def kind_of(mode: int) -> str:
     """Return the kind of a file that is not a plain file, for messages."""
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}

@@ -129,6 +129,17 @@ def _listed(
     folder: Path, manifest: str | Path | None, tree: Taxonomy, allow_links: bool
 ) -> tuple[Rows, str]:
     """Return the rows of the manifest, or of class folders, and a digest of their files."""
+    rows, mistakes, inside = read_rows(folder, manifest, tree)
+    identity = _identity(rows, None if allow_links else inside, mistakes)
+    mistakes.refuse()
+    tell_forgiven(mistakes)
+    return rows, identity
+
+
+def read_rows(
+    folder: Path, manifest: str | Path | None, tree: Taxonomy
+) -> tuple[Rows, Mistakes, Path]:
+    """Return the rows, the mistakes found in them, and the folder that images must lie in."""
     listed = Path(manifest) if manifest is not None else folder / MANIFEST
     if listed.is_dir():
         raise DataError(f"{listed}: a folder, but the list of images should be here; rename it")
@@ -136,11 +147,7 @@ def _listed(
     mistakes = Mistakes(listed if by_manifest else folder)
     read = read_manifest if by_manifest else _read_class_folders
     rows = read(listed if by_manifest else folder, tree, mistakes)
-    inside = None if allow_links else listed.parent if by_manifest else folder
-    identity = _identity(rows, inside, mistakes)
-    mistakes.refuse()
-    tell_forgiven(mistakes)
-    return rows, identity
+    return rows, mistakes, listed.parent if by_manifest else folder
 
 
 def _read_class_folders(folder: Path, taxonomy: Taxonomy, mistakes: Mistakes) -> Rows:

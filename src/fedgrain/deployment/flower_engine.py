@@ -18,7 +18,7 @@ from fedgrain.deployment.key_record import Roster
 from fedgrain.deployment.ledger import ServerLedger
 from fedgrain.engines import BuiltModel, Validator
 from fedgrain.errors import FederationError, FedgrainError
-from fedgrain.federated.averaging import RunningAverage, State, weighted_mean
+from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.engine import Task
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
@@ -31,6 +31,7 @@ from fedgrain.messages.replies import (
     refused,
     releases_of,
     score_of,
+    validation_of,
 )
 from fedgrain.messages.traffic import Traffic
 from fedgrain.messages.wire import (
@@ -41,6 +42,7 @@ from fedgrain.messages.wire import (
     key_of,
     pack,
 )
+from fedgrain.scoring.validation_score import ValidationScore, combined, weighted_mean
 from fedgrain.text import one_line
 
 _POLL_SECONDS = 0.2
@@ -199,35 +201,44 @@ class FlowerEngine:
 
     # validation
 
-    def validate(self, weights: State) -> float | None:
-        """Return the validation HF of the whole model; None if the sites withhold it."""
+    def validate(self, weights: State) -> ValidationScore | None:
+        """Return the validation score of the whole model; None if the sites withhold it."""
         if self._validator is not None:
             return self._validator.validate(weights)
-        return self._mean_hf({None: weights})
+        return self._score({None: weights})
 
-    def validate_branches(self, weights: Mapping[int, State]) -> float | None:
-        """Return the validation HF of the decoupled model; None if it is withheld."""
+    def validate_branches(self, weights: Mapping[int, State]) -> ValidationScore | None:
+        """Return the validation score of the decoupled model; None if it is withheld."""
         if self._validator is not None:
             return self._validator.validate_branches(weights)
-        return self._mean_hf(by_branch(weights))
+        return self._score(by_branch(weights))
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
         """Return each branch's accuracy over the validation samples below it, or None."""
         if self._validator is not None:
             return {e: self._validator.validate_branch(e, state) for e, state in weights.items()}
         withheld = self._ledger is not None or not weights
-        reported = [] if withheld else self._scores(by_branch(weights), "accuracies")
+        reported = [] if withheld else self._accuracies(by_branch(weights))
         return {
             e: weighted_mean([scores.get(key_of(e), (0.0, 0.0)) for scores in reported])
             for e in weights
         }
 
-    def _mean_hf(self, models: Models) -> float | None:
-        """Mean over everyone's validation samples (method, section 10)."""
+    def _score(self, models: Models) -> ValidationScore | None:
+        """Combine everyone's validation scores (method, section 10); bound the sites' counts."""
         if self._ledger is not None:
             return None
-        mean = weighted_mean(
-            [scores["hf"] for scores in self._scores(models, "hf") if "hf" in scores]
+        found = {}
+        for client, scores in self._answers(models, "hf").items():
+            score = validation_of(scores)
+            if score is not None:
+                found[client] = score
+        own = {client: {"hf": (score.hf, score.samples)} for client, score in found.items()}
+        believed, notes = bounded_scores(own, self._most_samples, self.client_names)
+        self.bounded.update(notes)
+        pairs = zip(found.values(), believed, strict=True)
+        mean = combined(
+            [s if s.samples == b["hf"][1] else s.counted_as(b["hf"][1]) for s, b in pairs]
         )
         if mean is None:
             raise FederationError(
@@ -236,16 +247,21 @@ class FlowerEngine:
             )
         return mean
 
-    def _scores(self, models: Models, what: str) -> list[dict[str, tuple[float, float]]]:
-        """Ask every connected site; return (mean, samples) by name from those that answered."""
+    def _answers(self, models: Models, what: str) -> dict[int, Mapping[str, Any]]:
+        """Ask every connected site for scores; return what those sent that answered."""
         work = dict.fromkeys(sorted(self._nodes), models)
-        wanted = ["hf"] if what == "hf" else [key_of(branch) for branch in models]
+        return {
+            client: answer.content.metric_records.get("scores", {})
+            for client, answer in self._ask_sites(work, "evaluate", what=what).items()
+            if isinstance(answer, Message)
+        }
+
+    def _accuracies(self, models: Models) -> list[dict[str, tuple[float, float]]]:
+        """Return each site's (accuracy, samples) by branch, with bounded samples."""
         found = {}
-        for client, answer in self._ask_sites(work, "evaluate", what=what).items():
-            if isinstance(answer, Message):
-                scores: Mapping[str, Any] = answer.content.metric_records.get("scores", {})
-                pairs = {key: score_of(scores[key]) for key in wanted if key in scores}
-                found[client] = {key: pair for key, pair in pairs.items() if pair is not None}
+        for client, scores in self._answers(models, "accuracies").items():
+            pairs = {key: score_of(scores[key]) for key in map(key_of, models) if key in scores}
+            found[client] = {key: pair for key, pair in pairs.items() if pair is not None}
         believed, notes = bounded_scores(found, self._most_samples, self.client_names)
         self.bounded.update(notes)
         return believed

@@ -29,6 +29,7 @@ from fedgrain.messages.traffic import Traffic
 from fedgrain.parsing import parse_json
 from fedgrain.runs.run import Callback, ReadyRun, disk_space, train_and_test
 from fedgrain.runs.run_folder import RunFolder
+from fedgrain.scoring.validation_score import describe
 from fedgrain.text import one_line
 
 _LOOK_SECONDS = 1.0
@@ -51,8 +52,7 @@ class Watch(Callback):
 
     def on_round_end(self, line: dict[str, Any]) -> None:
         """Log every site whose update was lost, and why."""
-        score = line["validation_hf"]
-        found = "not validated" if score is None else f"validation HF {score:.4f}"
+        found = describe(line.get("validation"), line["validation_hf"])
         trained = ", ".join(dict.fromkeys(str(one["client"]) for one in line["clients"]))
         head = f"{line['stage']} {line['round']}: {trained or 'no site'} trained, {found}"
         faults = [
@@ -119,7 +119,8 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
         watch = Watch(engine, place)
         initial = engine.model.initial
         ready = ReadyRun(app.config, algorithm, own.description, initial, own.prepared)
-        train_and_test(ready, engine, place, [watch], about)
+        result = train_and_test(ready, engine, place, [watch], about)
+        log_lines([describe(result.validation, result.validation_hf)])
         log_lines([f"finished: everything is in {place.path}"])
 
 

@@ -33,9 +33,18 @@ from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import Fault
 from fedgrain.federated.local_training import Update
 from fedgrain.heads import branch_dataset
-from fedgrain.messages.wire import Counts, correction_of, key_of, record_of, rounded, unpack
+from fedgrain.messages.wire import (
+    Counts,
+    correction_of,
+    key_of,
+    pairs_of,
+    record_of,
+    rounded,
+    unpack,
+)
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, prepare, prepare_from
+from fedgrain.scoring.validation_score import ValidationScore
 
 _WITHHELD = "it failed"  # all that is reported of a failure with differential privacy
 NOTHING = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -137,7 +146,7 @@ class Site:
         own = self.engine.trainer.federation.clients[0].validation or NOTHING
         scores: dict[str, list[float]] = {}
         if content.config_records["about"]["what"] == "hf" and len(own):
-            scores["hf"] = [self._mean_hf(models), float(rounded(len(own), self.rounding))]
+            scores = pairs_of(self._score(models), self.rounding)
         elif len(own):
             for branch, state in models.items():
                 if branch is None:
@@ -149,7 +158,7 @@ class Site:
                     scores[key_of(branch)] = [accuracy, float(samples)]
         return RecordDict({"scores": MetricRecord(dict(scores))})
 
-    def _mean_hf(self, models: Mapping[int | None, State]) -> float:
+    def _score(self, models: Mapping[int | None, State]) -> ValidationScore:
         whole = models.get(None)
         if whole is not None:
             return self.engine.validate(whole)

@@ -127,7 +127,9 @@ class ClientTrainer:
         if supervision != "projection":  # the same for all clients
             return self.supervised(0) if client else supervise(self.model.head, supervision)
         known, laziness = self.federation.clients[client].known, self.model.spec.laziness
-        return supervise(self.model.head, supervision, known=known, laziness=laziness)
+        read = supervise(self.model.head, supervision, known=known, laziness=laziness)
+        read.warns = False  # preparing the run warned once, for all clients
+        return read
 
     def _label_reader(self, client: int) -> LabelReader:
         return LabelReader(self.model, self.federation.source, self.federation.clients[client])

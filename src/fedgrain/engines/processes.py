@@ -24,6 +24,7 @@ from fedgrain.federated.engine import Task, checked
 from fedgrain.federated.faults import Fault
 from fedgrain.federated.federation import Indices
 from fedgrain.federated.local_training import Update
+from fedgrain.scoring.validation_score import ValidationScore
 
 _AHEAD = 4  # answers per worker that may wait for their turn
 
@@ -74,16 +75,16 @@ class ProcessEngine(SequentialEngine):
         ):
             yield task, answer if isinstance(answer, Fault) else checked(task, answer)
 
-    def validate(self, weights: State) -> float:
-        """Return the validation HF of the whole model."""
-        return self.validator.mean_hf(
+    def validate(self, weights: State) -> ValidationScore:
+        """Return the validation score of the whole model."""
+        return self.validator.score(
             lambda indices: self._spread("predict_leaves", weights, indices)
         )
 
-    def validate_branches(self, weights: Mapping[int, State]) -> float:
-        """Return the validation HF of the decoupled model."""
+    def validate_branches(self, weights: Mapping[int, State]) -> ValidationScore:
+        """Return the validation score of the decoupled model."""
         name = "predict_leaves_by_branches"
-        return self.validator.mean_hf(lambda indices: self._spread(name, dict(weights), indices))
+        return self.validator.score(lambda indices: self._spread(name, dict(weights), indices))
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
         """Validate all branches in parallel."""

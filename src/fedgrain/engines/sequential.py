@@ -10,6 +10,7 @@ from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.engine import Task, checked
 from fedgrain.federated.faults import Fault
 from fedgrain.federated.local_training import Update
+from fedgrain.scoring.validation_score import ValidationScore
 
 
 class SequentialEngine:
@@ -27,12 +28,12 @@ class SequentialEngine:
         self.new_average = RunningAverage
         self.decouple = trainer.model.decouple
 
-    def validate(self, weights: State) -> float:
-        """Return the validation HF of the whole model."""
+    def validate(self, weights: State) -> ValidationScore:
+        """Return the validation score of the whole model."""
         return self.validator.validate(weights)
 
-    def validate_branches(self, weights: Mapping[int, State]) -> float:
-        """Return the validation HF of the decoupled model."""
+    def validate_branches(self, weights: Mapping[int, State]) -> ValidationScore:
+        """Return the validation score of the decoupled model."""
         return self.validator.validate_branches(weights)
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:

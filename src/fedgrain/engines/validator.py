@@ -9,13 +9,18 @@ import numpy as np
 import torch
 
 from fedgrain.engines.built_model import BuiltModel
-from fedgrain.federated.averaging import State, weighted_mean
+from fedgrain.federated.averaging import State
 from fedgrain.federated.federation import Federation, Indices, LabelledPart
 from fedgrain.heads import branch_dataset
 from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.knowledge.projection import project_known
-from fedgrain.scoring.metrics import mean_hf
 from fedgrain.scoring.rules import predict
+from fedgrain.scoring.validation_score import (
+    ValidationScore,
+    combined,
+    validation_score,
+    weighted_mean,
+)
 
 
 class Validator:
@@ -41,13 +46,13 @@ class Validator:
         found = [model.best_leaf(images).leaf.cpu().numpy() for images in blocks]
         return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
-    def validate(self, weights: State) -> float:
-        """Return the validation HF of the whole model, under the rule `leaf`."""
-        return self.mean_hf(partial(self.predict_leaves, weights))
+    def validate(self, weights: State) -> ValidationScore:
+        """Return the validation score of the whole model, under the rule `leaf`."""
+        return self.score(partial(self.predict_leaves, weights))
 
-    def validate_branches(self, weights: Mapping[int, State]) -> float:
-        """Return the validation HF of the decoupled model, under the rule `leaf`."""
-        return self.mean_hf(partial(self.predict_leaves_by_branches, weights))
+    def validate_branches(self, weights: Mapping[int, State]) -> ValidationScore:
+        """Return the validation score of the decoupled model, under the rule `leaf`."""
+        return self.score(partial(self.predict_leaves_by_branches, weights))
 
     def validate_branch(self, branch: int, weights: State) -> float | None:
         """Return a branch's accuracy over the validation samples whose label lies below it."""
@@ -64,23 +69,21 @@ class Validator:
                 found.append((hits / len(targets), len(targets)))
         return weighted_mean(found)
 
-    def mean_hf(self, predicted: Callable[[Indices], Indices]) -> float:
-        """Mean HF over everyone's validation samples, as the mean of the clients' means.
+    def score(self, predicted: Callable[[Indices], Indices]) -> ValidationScore:
+        """Score the predictions for everyone's validation samples; clients' means are combined.
 
         A client without a server's truth compares the projection of the prediction with its own
         label; a prediction below a coarse label is cut back to it (method, sections 8 and 10).
         """
         taxonomy, full = self.federation.taxonomy, self.federation.full_taxonomy
-        to_full = taxonomy.numbers_in(full)
-        found: list[tuple[float, int]] = []
+        found: list[ValidationScore] = []
         for part, known in self._validation_parts():
             leaves = predicted(part.indices)
             if known is not None:
                 who = 0 if part.labellers is None else part.labellers
                 leaves = project_known(taxonomy, known).of_nodes[who, leaves].astype(np.int64)
-            truth = to_full[part.labels]
-            found.append((mean_hf(leaves, truth, taxonomy, full), len(truth)))
-        mean = weighted_mean(found)
+            found.append(validation_score(leaves, part.labels, taxonomy, full))
+        mean = combined(found)
         assert mean is not None  # a federation without validation images is refused before
         return mean
 

@@ -19,6 +19,7 @@ from fedgrain.federated.engine import Engine
 from fedgrain.federated.round_report import RoundReport
 from fedgrain.federated.settings import TrainingSettings
 from fedgrain.plugins import call_own, load_callable
+from fedgrain.scoring.validation_score import ValidationScore
 
 S = TypeVar("S")
 
@@ -50,7 +51,7 @@ class FinalModel:
     """The final weights, by the model's names, and a summary of the training."""
 
     weights: State
-    validation_hf: float | None  # None without validation samples
+    validation: ValidationScore | None  # None without validation samples
     rounds: int
     cycles: int = 0
     by_branch: bool = False  # a net per branch, not one for the whole tree

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -13,21 +12,6 @@ from fedgrain.catalogue import SERVER_OPTIMIZERS
 from fedgrain.errors import FederationError
 
 State = dict[str, Tensor]
-
-
-def weighted_mean(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return the mean of means weighted by their samples; None without samples.
-
-    Every engine combines the clients' scores this way, so that they agree to the bit.
-
-    >>> weighted_mean([(0.5, 10), (0.9, 0), (1.0, 30)])
-    0.875
-    """
-    counted = [(mean, samples) for mean, samples in pairs if samples]
-    if len(counted) == 1:
-        return counted[0][0]  # exactly: multiplying and dividing by its samples could round it
-    total = sum(samples for _, samples in counted)
-    return sum(mean * samples for mean, samples in counted) / total if total else None
 
 
 @dataclass

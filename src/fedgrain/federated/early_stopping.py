@@ -21,6 +21,7 @@ class EarlyStopping:
     best: float = -1.0
     waited: int = 0  # rounds since the best one
     seen: int = 0
+    measure: str = "weighted_hf"  # of a ValidationScore; older runs stopped by hf
 
     def after(self, value: float) -> EarlyStopping:
         """Return the history after one more evaluation."""

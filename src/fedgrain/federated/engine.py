@@ -12,6 +12,7 @@ import torch
 from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.faults import LOG, Fault, Kind
 from fedgrain.federated.local_training import Update
+from fedgrain.scoring.validation_score import ValidationScore
 
 _ABSURD = 1e3  # no model moves this many times its own norm in one round
 
@@ -60,14 +61,14 @@ class Engine(Protocol):
     def new_average(self) -> RunningAverage:
         """Return an empty average for the updates of a round, or of a branch's round."""
 
-    def validate(self, weights: State) -> float | None:
-        """Return the validation HF of the whole model; None without validation samples."""
+    def validate(self, weights: State) -> ValidationScore | None:
+        """Return the validation score of the whole model; None without validation samples."""
 
     def branch_accuracies(self, weights: Mapping[int, State]) -> dict[int, float | None]:
         """Return each branch's accuracy over the validation samples below it, or None."""
 
-    def validate_branches(self, weights: Mapping[int, State]) -> float | None:
-        """Return the validation HF of the decoupled model; None without validation samples."""
+    def validate_branches(self, weights: Mapping[int, State]) -> ValidationScore | None:
+        """Return the validation score of the decoupled model; None without validation samples."""
 
 
 def checked(task: Task, update: Update) -> Update | Fault:

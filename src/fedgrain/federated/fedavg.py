@@ -21,6 +21,7 @@ from fedgrain.federated.engine import Engine, Gathered, Task, gather
 from fedgrain.federated.faults import diverged, stop_if_code_fails
 from fedgrain.federated.round_report import RoundReport
 from fedgrain.federated.sampling import joining, sample
+from fedgrain.scoring.validation_score import ValidationScore, read_score
 
 STORED = ("weights", "memory", "mean", "best")
 
@@ -35,6 +36,7 @@ class FedAvgState:
     mean: State  # over rounds; empty if weights are not averaged over rounds
     best: State
     stopping: EarlyStopping
+    score: ValidationScore | None = None  # of the best weights
 
 
 class FedAvg(FederatedAlgorithm[FedAvgState]):
@@ -88,10 +90,13 @@ class FedAvg(FederatedAlgorithm[FedAvgState]):
         if settings.average_rounds > 1:
             mean = moved_towards(state.mean, weights, 1 / min(number, settings.average_rounds))
         score = engine.validate(mean or weights)
-        stopping = state.stopping if score is None else state.stopping.after(score)
-        best = (mean or weights) if score is None or stopping.improved else state.best
+        value = None if score is None else score.by(state.stopping.measure)
+        stopping = state.stopping if value is None else state.stopping.after(value)
+        kept = (state.best, state.score)
+        if value is None or stopping.improved:
+            kept = (mean or weights, score)
         report = RoundReport(self.name, number, score, gathered.clients, gathered.faults)
-        return FedAvgState(number, weights, memory, mean, best, stopping), report
+        return FedAvgState(number, weights, memory, mean, kept[0], stopping, kept[1]), report
 
     def _check(self, number: int, gathered: Gathered) -> None:
         """Refuse a round in which too few clients sent an update."""
@@ -113,14 +118,18 @@ class FedAvg(FederatedAlgorithm[FedAvgState]):
     def encode(self, state: FedAvgState) -> Encoded:
         """Return the state as it is stored."""
         about = {"stage": self.name, "round": state.round, "stopping": asdict(state.stopping)}
+        about["score"] = None if state.score is None else asdict(state.score)
         return encoded({name: getattr(state, name) for name in STORED}, about)
 
     def decode(self, stored: Encoded) -> FedAvgState:
         """Return the state that was stored."""
         about, parts = stored.about, {name: stored.part(name) for name in STORED}
-        return FedAvgState(about["round"], stopping=EarlyStopping(**about["stopping"]), **parts)
+        stopping = EarlyStopping(**{"measure": "hf", **about["stopping"]})  # of older versions
+        score = read_score(about.get("score"))
+        if score is None and stopping.seen and stopping.measure == "hf":
+            score = ValidationScore(stopping.best, 0)
+        return FedAvgState(about["round"], stopping=stopping, score=score, **parts)
 
     def final_model(self, state: FedAvgState, engine: Engine) -> FinalModel:
         """Return the best weights with their validation score."""
-        score = state.stopping.best if state.stopping.seen else None
-        return FinalModel(state.best, score, rounds=state.round)
+        return FinalModel(state.best, state.score, rounds=state.round)

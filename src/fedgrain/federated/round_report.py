@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fedgrain.scoring.validation_score import ValidationScore
+
 
 @dataclass(frozen=True)
 class RoundReport:
@@ -12,14 +14,20 @@ class RoundReport:
 
     stage: str
     round: int
-    validation_hf: float | None  # None without validation samples
+    validation: ValidationScore | None  # None without validation samples
     clients: list[dict[str, Any]]
     faults: list[dict[str, Any]]
     branches: list[dict[str, Any]] | None = None
 
     def line(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
-        content = dict(vars(self))
-        if self.branches is None:
-            del content["branches"]
-        return content
+        score = self.validation
+        content = {"stage": self.stage, "round": self.round, "validation_hf": self.validation_hf}
+        content |= {} if score is None else {"validation": score.entries()}
+        content |= {"clients": self.clients, "faults": self.faults}
+        return content if self.branches is None else {**content, "branches": self.branches}
+
+    @property
+    def validation_hf(self) -> float | None:
+        """The HF over all validation labels; predictions are cut back where a label is coarse."""
+        return None if self.validation is None else self.validation.hf

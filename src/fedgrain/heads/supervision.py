@@ -38,6 +38,7 @@ class Supervised(nn.Module):
         self.head = head
         self.supervision = supervision
         self.readings = nn.ModuleList(readings)  # one per labeller; for projection and learned
+        self.warns = True  # of labels that stand for no leaf; a run warns once for all clients
         self._warned = False
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -108,7 +109,7 @@ class Supervised(nn.Module):
         return self.head.projection_losses(logits, labels, projection)
 
     def _warn_once(self, labels: Tensor, projection: ProjectionTensors) -> None:
-        if self._warned:
+        if self._warned or not self.warns:
             return
         contradicting = projection.empty[labels]
         if contradicting.any():

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from fedgrain.errors import KnowledgeError, TaxonomyError
 from fedgrain.knowledge import knowledge_file
+from fedgrain.knowledge.inference import infer
 from fedgrain.knowledge.known_nodes import check_known_nodes
 from fedgrain.taxonomy.tree import Taxonomy
 
 IntArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
-
-_DEFAULT_MIN_COUNT = 2  # one stray label is not knowledge
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,20 +161,22 @@ class Knowledge:
         labels: Sequence[str] | NDArray[np.integer[Any]],
         clients: Sequence[str] | NDArray[np.integer[Any]],
         annotators: Sequence[str] | NDArray[np.integer[Any]] | None = None,
-        min_count: int = _DEFAULT_MIN_COUNT,
+        min_count: int | None = None,
     ) -> Knowledge:
         """Infer knowledge from mixed-depth labels: what is used is known (method, section 5).
 
         ``labels`` are node ids, or node numbers of ``taxonomy``; ``clients`` and ``annotators`` (if
         known) say who wrote each. A node counts as known to a labeller that used it
-        or a node below it at least ``min_count`` times; the root is always known.
+        or a node below it at least ``min_count`` times; the root is always known. By default a
+        label must occur twice, or once where slips do not explain the number of labels that occur
+        once (:func:`fedgrain.knowledge.inference.infer`).
 
         >>> tree = Taxonomy.from_edges([("animal", "bird"), ("animal", "cat"), ("bird", "kite")])
         >>> labels, sites = ["bird", "kite", "kite", "cat"], ["museum"] * 4
         >>> Knowledge.from_labels(tree, labels, sites, min_count=2).known_ids(0)
         ['animal', 'bird', 'kite']
         """
-        if min_count < 1:
+        if min_count is not None and min_count < 1:
             raise KnowledgeError(f"min_count is {min_count}, but at least 1 is needed")
         nodes = _label_numbers(taxonomy, labels)
         if not len(nodes):
@@ -190,7 +191,8 @@ class Knowledge:
             shown = tuple(str(people[person]) for person in pair % len(people))
         counts = np.zeros((len(rows), len(taxonomy)), dtype=np.int64)
         np.add.at(counts, (row_of, nodes), 1)
-        known = taxonomy.sums_below(counts) >= min_count
+        least = [infer(row, min_count).min_count for row in counts]
+        known = taxonomy.sums_below(counts) >= np.array(least)[:, None]
         known[:, 0] = True
         return cls(taxonomy, known, names, rows.astype(np.int32), shown)
 

@@ -23,6 +23,7 @@ from fedgrain.membership.commands import SUPERLINK
 from fedgrain.membership.members import found, publish, signing_key
 from fedgrain.membership.signing import sign_app
 from fedgrain.messages.wire import MOST_SAMPLES
+from fedgrain.preparation import defaults
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.trunk import with_weights_hash
 from fedgrain.taxonomy import read_csv
@@ -82,6 +83,7 @@ def _deployed_config(config: Config, sites: int) -> Config:
         size = config.image_size if config.has_trunk else config.image_size or IMAGE_SIZE
         changes |= {"partition": "manifest", "knowledge": "inferred", "validation": "clients"}
         changes |= {"image_size": size, "data_root": None, "manifest": None, "taxonomy": None}
+        changes |= {"join_ratio": config.join_ratio or defaults.join_ratio(config, sites)}
     deployed = replace(config, **changes).complete()  # type: ignore[arg-type]
     return with_weights_hash(deployed)
 

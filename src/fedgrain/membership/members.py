@@ -167,6 +167,6 @@ def _set_sites(folder: Path, sites: list[str]) -> None:
         )
     app = App.read(folder / "app" / PACKAGE)
     operation = Operation.of(app_settings(folder / "app"))
-    config = replace(app.config, clients=len(sites))
+    config = replace(app.config, clients=len(sites)).complete()
     write_app(folder / "app", replace(app, config=config), replace(operation, sites=sites))
     sign_app(folder, signing_key(folder))

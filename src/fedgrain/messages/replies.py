@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flwr.app import Message, MetricRecord, RecordDict
@@ -11,7 +12,8 @@ from fedgrain.federated.averaging import State
 from fedgrain.federated.engine import Task, checked
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
-from fedgrain.messages.wire import key_of, state_of, whole_number
+from fedgrain.messages.wire import MOST_SAMPLES, SCORES, key_of, state_of, whole_number
+from fedgrain.scoring.validation_score import ValidationScore
 from fedgrain.text import one_line
 
 _MOST_RELEASES = 10**6  # a larger claim is refused
@@ -119,11 +121,29 @@ def releases_of(reply: RecordDict) -> int:
         return 0
 
 
-def score_of(values: Any) -> tuple[float, float] | None:
-    """Read (mean, samples); None if a site sent something else."""
+def validation_of(scores: Mapping[str, Any]) -> ValidationScore | None:
+    """Read a site's validation score; None if it sent something else.
+
+    The labels that are leaves, and the sum of weights, cannot be more than the labels.
+    """
+    pairs = {name: score_of(scores[name], whole=name != SCORES[-1]) for name in SCORES
+             if name in scores}  # fmt: skip
+    if None in pairs.values() or SCORES[0] not in pairs:
+        return None
+    nothing = (None, 0.0)
+    (hf, samples), (leaf_hf, leaves), (weighted_hf, weight) = (
+        pairs.get(name) or nothing for name in SCORES
+    )
+    if hf is None or leaves > samples or weight > samples:
+        return None
+    return ValidationScore(hf, samples, leaf_hf, leaves, weighted_hf, weight)
+
+
+def score_of(values: Any, whole: bool = True) -> tuple[float, float] | None:
+    """Read (mean, samples), or (mean, weight); None if a site sent something else."""
     try:
         mean, samples = values
-        mean, samples = float(mean), float(whole_number(samples))
+        mean, samples = float(mean), float(whole_number(samples) if whole else samples)
     except (TypeError, ValueError):
         return None
-    return (mean, samples) if 0 <= mean <= 1 else None
+    return (mean, samples) if 0 <= mean <= 1 and 0 <= samples <= MOST_SAMPLES else None

@@ -16,9 +16,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import State
+from fedgrain.scoring.validation_score import ValidationScore
 from fedgrain.text import one_line
 
 WHOLE, _CORRECTION = "whole", "correction"
+SCORES = ("hf", "leaf hf", "weighted hf")  # the means of a validation score, by these names
 MOST_SAMPLES = 10**9  # more than any site has; a larger claim is refused
 Models = Mapping[int | None, State]  # by branch; None is the whole model
 
@@ -155,6 +157,23 @@ def whole_number(value: object) -> int:
     if not number or not 0 <= value <= MOST_SAMPLES or value != int(value):  # type: ignore
         raise NotACountError(f"{one_line(value, 30)} is not a count of samples")
     return int(value)  # type: ignore[call-overload,no-any-return]
+
+
+def pairs_of(score: ValidationScore, step: int = 1) -> dict[str, list[float]]:
+    """Return a validation score as a site sends it: a mean and its count by name.
+
+    Counts are rounded to multiples of ``step``; the sum of weights, which says almost as much, too.
+    """
+    counts = (score.samples, score.leaf_samples, score.weight)
+    if step > 1:
+        counts = (
+            rounded(int(score.samples), step),
+            rounded(int(score.leaf_samples), step),
+            rounded(int(score.weight + 0.5), step),
+        )
+    means = (score.hf, score.leaf_hf, score.weighted_hf)
+    pairs = zip(SCORES, means, counts, strict=True)
+    return {name: [mean, float(count)] for name, mean, count in pairs if mean is not None}
 
 
 def rounded(count: int, step: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +11,7 @@ from fedgrain.knowledge import Knowledge, hidden_leaves, known_paths_only, relat
 from fedgrain.knowledge.knowledge import numbered_clients
 from fedgrain.plugins import call_own
 from fedgrain.preparation.config import Config
+from fedgrain.preparation.defaults import ALPHA
 from fedgrain.preparation.labellers import in_order_of_manifest, inferred
 from fedgrain.taxonomy import Taxonomy
 
@@ -26,19 +25,20 @@ def client_knowledge(config: Config, data: LabelledImages, parts: list[Indices])
         given = config.partition == "manifest"
         names = data.client_names if given else numbered_clients(clients)
         return inferred(data, parts, names, config.min_count)
-    if config.knowledge.endswith(".json"):
-        knowledge = Knowledge.load(Path(config.knowledge), full)
+    alpha = config.alpha if config.alpha is not None else ALPHA
+    if config.knowledge_file is not None:
+        knowledge = Knowledge.load(config.knowledge_file, full)
         if config.partition == "manifest":
-            return in_order_of_manifest(knowledge, data, config.knowledge)
+            return in_order_of_manifest(knowledge, data, str(config.knowledge))
     elif config.knowledge == "relational":
         knowledge = relational_neighbours(
-            full, clients, config.alpha, config.seed, graph=config.graph, expertise=config.expertise
+            full, clients, alpha, config.seed, graph=config.graph, expertise=config.expertise
         )
     elif config.knowledge in ("hidden-leaves", "known-paths"):
         generate = hidden_leaves if config.knowledge == "hidden-leaves" else known_paths_only
-        knowledge = generate(full, clients, config.alpha, config.seed, expertise=config.expertise)
+        knowledge = generate(full, clients, alpha, config.seed, expertise=config.expertise)
     else:
-        knowledge = _users_knowledge(config, full, clients)
+        knowledge = _users_knowledge(config, full, clients, alpha)
     if len(knowledge.client_names) != clients or knowledge.annotators is not None:
         raise KnowledgeError(
             f"{config.knowledge}: knowledge of {len(knowledge.known)} labellers for {clients} "
@@ -47,10 +47,10 @@ def client_knowledge(config: Config, data: LabelledImages, parts: list[Indices])
     return knowledge
 
 
-def _users_knowledge(config: Config, full: Taxonomy, clients: int) -> Knowledge:
+def _users_knowledge(config: Config, full: Taxonomy, clients: int, alpha: float) -> Knowledge:
     """Call the user's generator: (taxonomy, clients, alpha, seed) -> Knowledge."""
     knowledge = call_own(
-        config.knowledge, "knowledge", ConfigError, full, clients, config.alpha, config.seed,
+        str(config.knowledge), "knowledge", ConfigError, full, clients, alpha, config.seed,
         called_with="the taxonomy, the number of clients, alpha and the seed",
     )  # fmt: skip
     if not isinstance(knowledge, Knowledge):

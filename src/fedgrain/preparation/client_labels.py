@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.data import LabelledImages, split_validation
 from fedgrain.federated import Client, LabelledPart
-from fedgrain.knowledge import Knowledge, project
+from fedgrain.knowledge import Knowledge, project, project_known
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.labellers import Labellers, labellers
 from fedgrain.randomness import numpy_generator
@@ -30,9 +31,7 @@ def labelled_clients(
     Labels are real where a manifest names their clients and no generator decides who knows what.
     """
     nodes = data.taxonomy.nearest_in(taxonomy)[data.labels]  # [images]
-    real = config.knowledge == "inferred"
-    real |= config.knowledge.endswith(".json") and config.partition == "manifest"
-    written = None if real else project(taxonomy, knowledge).of_nodes
+    written = None if config.real_labels else project(taxonomy, knowledge).of_nodes
     names = data.client_names if config.partition == "manifest" else knowledge.client_names
     people = labellers(knowledge, data, taxonomy)
 
@@ -51,7 +50,9 @@ def labelled_clients(
         elif config.validation == "clients":
             train, own = _held_out(config, train, number)
         clients.append(Client(names[number], train, people[number].known, own))
-    if real:
+    if config.supervision == "projection":
+        _warn_of_contradictions(config, taxonomy, clients)
+    if config.real_labels:
         _warn_of_unknown_labels(config, taxonomy, clients, people)
     elif config.dataset == "folder":
         _warn_of_replaced_labels(config, nodes, clients)
@@ -83,6 +84,35 @@ def _warn_of_unknown_labels(
         )
 
 
+def _warn_of_contradictions(config: Config, taxonomy: Taxonomy, clients: list[Client]) -> None:
+    """Warn once of labels that stand for no leaf by what their labellers know."""
+    found: Counter[str] = Counter()
+    labels = 0
+    for client in clients:
+        makes_sense = project_known(taxonomy, client.known).written
+        who = 0 if client.train.labellers is None else client.train.labellers
+        found[client.name] = int((~makes_sense[who, client.train.labels]).sum())
+        labels += len(client.train)
+    if not found.total():
+        return
+    some = ", ".join(f"{name} {count}" for name, count in found.most_common(3) if count)
+    more = sum(count > 0 for count in found.values()) - 3
+    inferred = config.knowledge == "inferred"
+    warnings.warn(
+        f"{found.total()} of {labels} labels ({some}{f', {more} more clients' * (more > 0)}) "
+        f"contradict what {'was inferred that ' * inferred}their clients know: a client that knows "
+        "all classes below a node, or not the node itself, would not write it; they are read as "
+        "marginal: "
+        + (
+            "give what clients know as a file (--knowledge FILE.json), or choose --supervision "
+            "marginal, or another --min-count"
+            if inferred
+            else "correct the labels or the file, or choose --supervision marginal"
+        ),
+        stacklevel=2,
+    )
+
+
 def _warn_of_replaced_labels(
     config: Config, nodes: NDArray[np.int32], clients: list[Client]
 ) -> None:
@@ -93,7 +123,7 @@ def _warn_of_replaced_labels(
     if replaced:
         warnings.warn(
             f"{replaced} labels are made coarser, for a simulation of clients that know less "
-            f"(knowledge {config.knowledge}, alpha {config.alpha:g}); --knowledge inferred trains "
+            f"(knowledge {config.knowledge}, alpha {config.alpha}); --knowledge inferred trains "
             "on the labels as they are",
             stacklevel=2,
         )

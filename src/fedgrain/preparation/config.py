@@ -28,6 +28,7 @@ from fedgrain.errors import ConfigError, FedgrainError
 from fedgrain.files import read_text
 from fedgrain.parsing import parse_toml, refuse_unknown
 from fedgrain.plugins import named_code
+from fedgrain.preparation import defaults
 from fedgrain.preparation.config_checks import check_settings
 
 # where files are and how they are reached: only their content affects the result
@@ -55,7 +56,10 @@ class Config:
     taxonomy: str | None = _setting(
         None, "folder: the CSV of the tree (default: taxonomy.csv in it)"
     )
-    image_size: int | None = _setting(None, "side of the images in pixels, for imagenet and folder")
+    image_size: int | None = _setting(
+        None,
+        "imagenet (224), folder: side of the images in pixels (default: by them, up to 64)",
+    )
     max_unreadable: float | None = _setting(
         None, "folder: the share of images that may be unreadable (default 0.01)"
     )
@@ -68,7 +72,10 @@ class Config:
     algorithm: str = _setting("fedavg", "training algorithm", tuple(ALGORITHMS), own=True)
     head: str = _setting("cond-softmax", "head; fedbdft needs cond-softmax", tuple(HEADS), own=True)
     supervision: str | None = _setting(
-        None, "how a label at an inner node is read (paper; marginal if inferred)", SUPERVISIONS
+        None,
+        "how a label at an inner node is read (default: projection with a knowledge file, marginal "
+        "if knowledge is inferred, paper if it is simulated)",
+        SUPERVISIONS,
     )
     first_stage_supervision: str | None = _setting(
         None, "fedbdft: supervision of its first stage (default: the same)", SUPERVISIONS
@@ -100,25 +107,41 @@ class Config:
     hidden: int | None = _setting(None, "trunk: width of a hidden layer before the head")
     views: int = _setting(1, "trunk: views of each training image, the plain one included")
     embed_trunk: bool = _setting(False, "trunk: put its weights into the folder of the model")
-    alpha: float = _setting(0.9, "granularity skew: share of leaf classes a client does not know")
-    clients: int = _setting(10, "number of clients")
-    knowledge: str = _setting(
-        "relational", "what clients know: a generator, or a JSON file", KNOWLEDGE, own=True
+    alpha: float | None = _setting(
+        None, "simulation: share of leaf classes a client does not know (default 0.9)"
+    )
+    clients: int | None = _setting(None, "simulation: number of clients (default 10)")
+    knowledge: str | None = _setting(
+        None,
+        "what clients know: inferred from their labels, a JSON file, or a generator (default: "
+        "inferred if a manifest names clients, else relational)",
+        KNOWLEDGE,
+        own=True,
     )
     graph: str = _setting("complete", "graph of the relational generator", ("complete", "tree"))
     expertise: str = _setting("random", "how known leaves are drawn", ("random", "coherent"))
     lazy_labels: float = _setting(
         0.0, "for experiments: share of leaf labels replaced by their parent"
     )
-    min_count: int = _setting(2, "inferred knowledge: how often a label must occur")
-    partition: str = _setting("iid", "how images are divided among clients", PARTITIONS)
+    min_count: int | None = _setting(
+        None,
+        "inferred knowledge: how often a label must occur (default: twice; once where slips do not "
+        "explain the number of labels that occur once)",
+    )
+    partition: str | None = _setting(
+        None,
+        "how images are divided among clients (default: manifest if it names clients, else iid)",
+        PARTITIONS,
+    )
     concentration: float = _setting(0.5, "of the dirichlet partition; small is uneven")
     coarsen: bool | None = _setting(None, "coarsen the taxonomy (default: yes, except for folder)")
     max_children: int | None = _setting(None, "coarsening: most children of a node")
     singletons: str = _setting(
         "cohesive", "coarsening: score of singletons", ("cohesive", "neutral")
     )
-    join_ratio: float | None = _setting(None, "share of clients in a round (0.5; imagenet 0.4)")
+    join_ratio: float | None = _setting(
+        None, "share of clients in a round (0.5; imagenet 0.4; up to ten real sites 1)"
+    )
     rounds: int = _setting(100, "most rounds of fedavg, and of fedbdft's first stage")
     cycles: int = _setting(20, "fedbdft: most cycles over the branches")
     epochs: int = _setting(1, "local epochs")
@@ -161,15 +184,28 @@ class Config:
     def __post_init__(self) -> None:
         for setting in fields(self):
             _check_type(setting.name, getattr(self, setting.name))
-            if setting.type == "float":  # 0 and 0.0 are the same setting: write them alike
-                object.__setattr__(self, setting.name, float(getattr(self, setting.name)))
+            value = getattr(self, setting.name)
+            if str(setting.type).startswith("float") and value is not None:
+                object.__setattr__(self, setting.name, float(value))  # 0 and 0.0 are the same
             _check_choice(setting.name, getattr(self, setting.name), setting.metadata)
         check_settings(self)
 
     @property
     def simulated(self) -> bool:
         """Whether one of our generators decides who knows what, according to alpha."""
-        return self.knowledge in KNOWLEDGE_GENERATORS
+        return defaults.federation(self)["knowledge"] in KNOWLEDGE_GENERATORS
+
+    @property
+    def knowledge_file(self) -> Path | None:
+        """The user's file of what the clients know; None if it is not from a file."""
+        given = self.knowledge is not None and self.knowledge.endswith(".json")
+        return Path(str(self.knowledge)) if given else None
+
+    @property
+    def real_labels(self) -> bool:
+        """Whether the labels of clients are what they really wrote; for a complete config."""
+        by_file = self.knowledge_file is not None and self.partition == "manifest"
+        return self.knowledge == "inferred" or by_file
 
     @property
     def has_trunk(self) -> bool:
@@ -185,25 +221,22 @@ class Config:
     def complete(self) -> Config:
         """Return the config with every default filled in that depends on settings alone.
 
-        Inferred knowledge may miss labels a client knows, so its default supervision is `marginal`
-        (method, section 5). It is `paper` where `marginal` does not exist or is unknown: for
-        fedbdft, whose branches read labels that way anyway, cond-sigmoid, and a user's own head.
+        Of a user's folder of images some depend on the images and the manifest as well, and stay
+        unset here: see :func:`fedgrain.preparation.by_data.completed`. What has no meaning (alpha
+        and clients of a real federation) becomes unset.
         """
-        data = catalogue.dataset(self.dataset)
-        marginal = "marginal" in catalogue.algorithm(self.algorithm).supervisions
-        marginal &= self.head in HEADS and "marginal" in HEADS[self.head].supervisions
-        inferred = self.knowledge == "inferred"
-        defaults: dict[str, Any] = {
-            "supervision": "marginal" if inferred and marginal else "paper",
-            "join_ratio": 0.5,
+        data, own = catalogue.dataset(self.dataset), defaults.federation(self)
+        values: dict[str, Any] = {
+            "supervision": defaults.supervision(self),
+            "join_ratio": defaults.join_ratio(replace(self, **own)),
             "batch": 32,
             "train": "head" if self.has_trunk else None,
             "coarsen": data.coarsen,
             "max_children": data.max_children,
             **data.defaults,
         }
-        missing = {n: value for n, value in defaults.items() if getattr(self, n) is None}
-        return replace(self, **missing)
+        missing = {n: value for n, value in values.items() if getattr(self, n) is None}
+        return replace(self, **own, **missing)
 
     def settings(self) -> dict[str, Any]:
         """Return every setting by name."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fedgrain import catalogue
 from fedgrain.catalogue import HEADS, NETS
 from fedgrain.errors import ConfigError
+from fedgrain.preparation.defaults import federation, supervision
 
 if TYPE_CHECKING:
     from fedgrain.preparation.config import Config
@@ -38,14 +39,16 @@ def check_settings(config: Config) -> None:
     _check_trunk(config)
     _check_zero_shot_and_bounds(config)
     _check_algorithm(config)
-    if config.laziness and "projection" not in (config.supervision, config.first_stage_supervision):
+    read_as = config.supervision or supervision(config)
+    if config.laziness and "projection" not in (read_as, config.first_stage_supervision):
         raise ConfigError(f"laziness is {config.laziness}, but only supervision projection uses it")
     _check_head(config)
-    if config.simulated and config.partition != "manifest":  # a manifest has its own clients
-        highest = 1 - 1 / config.clients
-        if config.alpha > highest + 1e-9:
+    own = federation(config)
+    if config.simulated and own["partition"] != "manifest":  # a manifest has its own clients
+        highest = 1 - 1 / own["clients"]
+        if own["alpha"] > highest + 1e-9:
             raise ConfigError(
-                f"alpha is {config.alpha}, but with {config.clients} clients it must lie between 0 "
+                f"alpha is {own['alpha']}, but with {own['clients']} clients it must lie between 0 "
                 f"and {highest:g}: every leaf class must be known to someone"
             )
 
@@ -87,14 +90,15 @@ def _check_head(config: Config) -> None:
                 f"{' and '.join(entry.settings)} belong to the head {entry.name}, "
                 f"not to {config.head}"
             )
+    read_as = config.supervision or supervision(config)
     if config.responsibilities == "round" and (
-        config.supervision not in ("marginal", "projection", "learned")
+        read_as not in ("marginal", "projection", "learned")
         or not (config.head in HEADS and HEADS[config.head].responsibilities)
     ):
         able = " or ".join(entry.name for entry in HEADS.values() if entry.responsibilities)
         raise ConfigError(
             f"responsibilities once a round are for {able} under marginal, projection or "
-            f"learned, not for {config.head} under {config.supervision or 'paper'}"
+            f"learned, not for {config.head} under {read_as or 'paper'}"
         )
 
 
@@ -116,8 +120,9 @@ def _check_algorithm(config: Config) -> None:
 
 def _check_zero_shot_and_bounds(config: Config) -> None:
     """Refuse what has no meaning for zero-shot and for the bounds (method, section 10)."""
-    if config.zero_shot and config.alpha != 0:
-        raise ConfigError(f"zero_shot needs alpha 0, not {config.alpha}")
+    own = federation(config)
+    if config.zero_shot and config.simulated and own["alpha"] != 0:
+        raise ConfigError(f"zero_shot needs alpha 0, not {own['alpha']}")
     if config.zero_shot and not config.simulated:
         raise ConfigError(
             f"zero_shot lets every client know every seen class: knowledge {config.knowledge} "

@@ -55,7 +55,7 @@ def labellers(knowledge: Knowledge, data: LabelledImages, taxonomy: Taxonomy) ->
 
 
 def inferred(
-    data: LabelledImages, parts: list[Indices], client_names: tuple[str, ...], min_count: int
+    data: LabelledImages, parts: list[Indices], client_names: tuple[str, ...], min_count: int | None
 ) -> Knowledge:
     """Infer what the clients, or their annotators, know from the labels they wrote.
 

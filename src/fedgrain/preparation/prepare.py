@@ -34,6 +34,7 @@ from fedgrain.federated import (
 )
 from fedgrain.federated.sampling import joining
 from fedgrain.models.model_folder import ModelDescription
+from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.client_labels import labelled_clients
 from fedgrain.preparation.config import Config
@@ -81,7 +82,7 @@ class Prepared:
 
 def prepare(config: Config) -> Prepared:
     """Load the data and divide it among the clients."""
-    config = config.complete()
+    config = completed(config)
     trunk = trunk_of(config)
     data = load_images(config, trunk)
     if config.zero_shot:
@@ -173,6 +174,7 @@ def _partition(config: Config, data: LabelledImages, train: Indices) -> list[Ind
     if config.partition == "manifest":
         owners = None if data.clients is None else data.clients[train]
         return partition_given(owners, data.client_names)
+    assert config.clients is not None  # a complete config
     if config.partition == "dirichlet":
         labels, spread = data.labels[train], config.concentration
         return partition_dirichlet(labels, config.clients, spread, seed=config.seed)

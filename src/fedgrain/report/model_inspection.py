@@ -131,7 +131,7 @@ def sites_of(config: Config, data: LabelledImages, tree: Taxonomy) -> Sites:
         clients = prepare(config).federation.clients
         return Sites(tuple(c.name for c in clients), np.stack([c.knows for c in clients]))
     given = config.partition == "manifest"
-    count = len(data.client_names) if given else config.clients
+    count = len(data.client_names) if given else config.clients or 0
     knowledge = client_knowledge(config, data, [np.empty(0, np.int64)] * count)
     names = data.client_names if given else knowledge.client_names
     known = knowledge.on(tree)

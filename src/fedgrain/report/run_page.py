@@ -24,6 +24,7 @@ from fedgrain.report.page_tables import Sheet, percent, sheet
 from fedgrain.report.redo import run_command
 from fedgrain.report.sites_section import rounds_sheet
 from fedgrain.runs.run_folder import RunFolder
+from fedgrain.scoring.validation_score import describe
 from fedgrain.studies.methods import method_name
 
 
@@ -92,8 +93,8 @@ def knowledge_name(config: Config) -> str:
     """Say where the clients' knowledge comes from; alpha means nothing where it is given."""
     if config.knowledge == "inferred":
         return "knowledge inferred from labels"
-    if config.knowledge.endswith(".json"):
-        return f"knowledge of {Path(config.knowledge).name}"
+    if config.knowledge_file is not None:
+        return f"knowledge of {config.knowledge_file.name}"
     return f"alpha {config.alpha:g}"
 
 
@@ -104,7 +105,8 @@ def run_sentence(config: Config, result: Mapping[str, Any], found: Inspection | 
     if result["hf"] is None and result["validation_hf"] is None:
         return text + "was trained, but there were no images to evaluate it on."
     if result["hf"] is None:
-        return text + f"ends with a validation HF of {result['validation_hf']:.3f}."
+        score = describe(result.get("validation"), result["validation_hf"], 3)
+        return text + f"ends with a {score}."
     text += f"reaches an HF of {result['hf']:.3f} on the {result['tested_on']} images"
     if result["accuracy"] is not None:
         text += f" and names the exact class of {100 * result['accuracy']:.0f}% of them"
@@ -126,7 +128,7 @@ def _score_sheet(result: Mapping[str, Any]) -> Sheet:
         "exact class": percent(result["accuracy"]),
         "mistake severity": result["mistake_severity"],
         "images": result["samples"],
-        "best validation HF": result["validation_hf"],
+        "validation": describe(result.get("validation"), result["validation_hf"], 3),
         "rounds": result["rounds"],
         "cycles": result["cycles"],
         "seconds": result["seconds"],
@@ -147,8 +149,12 @@ def _training_block(place: RunFolder) -> Block:
     hf = [line["validation_hf"] for line in lines]
     losses = [_mean_loss(line) for line in lines]
     across = rounds_axis()
+    curves = {"validation HF": hf}
+    if any((line.get("validation") or {}).get("leaf_share", 1) < 1 for line in lines):
+        of_leaves = [(line.get("validation") or {}).get("leaf_hf") for line in lines]
+        curves = {"over leaf labels": of_leaves, "over all labels, cut back": hf}
     views = (
-        curves_view("validation HF", {"validation HF": hf}, across, "validation HF"),
+        curves_view("validation HF", curves, across, "validation HF"),
         curves_view("loss", {"mean loss of the clients": losses}, across, "training loss"),
     )
     text = "How the model got better, round by round."

@@ -56,8 +56,23 @@ class Result:
 
     @property
     def validation_hf(self) -> float | None:
-        """The best validation HF, that of the kept model; None without validation images."""
+        """The validation HF of the kept model; None without validation images.
+
+        It is over all labels, and predictions are cut back where a label is coarse: see
+        :attr:`validation`.
+        """
         return self._number("validation_hf")
+
+    @property
+    def validation(self) -> dict[str, Any] | None:
+        """The validation scores of the kept model, and the number of labels behind each.
+
+        ``leaf_hf`` over the ``leaf_samples`` labels that are leaves, ``hf`` over all ``samples``,
+        ``weighted_hf`` (it decides early stopping) over all by what a label tells. None without
+        validation images, and in results of older versions.
+        """
+        found: dict[str, Any] | None = self.values.get("validation")
+        return found
 
     @property
     def rounds(self) -> int:
@@ -96,6 +111,7 @@ def result_values(
     progress: RunProgress,
 ) -> dict[str, Any]:
     """Test the final model and gather ``result.json``; without images no score is in it."""
+    score = final.validation
     tested, split = (None, None) if prepared is None else _tested(prepared)
     scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
     if prepared is not None and tested is not None:
@@ -108,7 +124,8 @@ def result_values(
     return {
         **scores,
         "tested_on": split,
-        "validation_hf": final.validation_hf,
+        "validation_hf": None if score is None else score.hf,
+        "validation": score.entries() if score is not None and score.samples else None,
         "rounds": final.rounds,
         "cycles": final.cycles,
         "faults": progress.faults,

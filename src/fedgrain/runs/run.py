@@ -29,7 +29,9 @@ from fedgrain.federated.faults import tracebacks_kept
 from fedgrain.models.model_folder import ModelDescription, load
 from fedgrain.models.trunk_place import embed
 from fedgrain.plugins import Trust, check_trust
+from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.config import Config
+from fedgrain.preparation.plan import plan_of
 from fedgrain.preparation.prepare import Prepared, prepare
 from fedgrain.preparation.trunk import with_weights_hash
 from fedgrain.runs.checkpoint import RunProgress, load_progress, save_progress
@@ -40,6 +42,9 @@ from fedgrain.runs.run_folder import RunFolder
 
 class Callback:
     """Hooks into a run; override those you need."""
+
+    def on_run_start(self, plan: Sequence[str]) -> None:
+        """Act before the first round; ``plan`` says in lines of text what the run will do."""
 
     def on_round_start(self, stage: str, number: int) -> None:
         """Act before a round, or a cycle, of a stage of the algorithm."""
@@ -67,7 +72,6 @@ def run(
     for one per core; it does not change the result. ``device`` is "cpu", "cuda" or "auto";
     on CUDA results are close, but not equal to the bit.
     """
-    config = config.complete()
     if config.server_optimizer == "none" and (config.server_lr, config.server_momentum) != (1, 0):
         raise ConfigError(
             "server_lr and server_momentum need an optimizer at the server; choose one with "
@@ -75,6 +79,7 @@ def run(
         )
     place = RunFolder(folder) if folder is not None else None
     with place.locked() if place else nullcontext(), one_thread():
+        config = completed(config, place.begun() if place else None)
         if place:
             place.check(config)
             if place.finished(config) and place.same_places(config):
@@ -102,6 +107,8 @@ def run(
         with disk_space(place):
             if place:
                 place.claim(config, fingerprint)
+            for callback in callbacks:
+                callback.on_run_start(plan_of(config, prepared))
             with engine_of(trainer, processes, config.client_time_limit) as engine:
                 ready = ReadyRun(
                     config, algorithm, prepared.description, trainer.model.initial, prepared

@@ -26,6 +26,7 @@ from fedgrain.files import (
 )
 from fedgrain.parsing import parse_json
 from fedgrain.preparation.config import PLACES, Config, differences, read_config
+from fedgrain.preparation.defaults import LARGEST_SIDE
 from fedgrain.tensor_files import about_of
 
 _TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # files of servers and trackers
@@ -41,6 +42,13 @@ _RESULT: dict[str, Any] = {  # keys of every result
     "accuracy_per_depth": (list, type(None)),
     "untrained_branches": list,
 }
+
+
+def as_begun(config: Config) -> Config:
+    """Return the settings of a run with what older versions did not record: images of 64 pixels."""
+    if config.image_size is None and catalogue.dataset(config.dataset).own_images:
+        return replace(config, image_size=LARGEST_SIDE)
+    return config
 
 
 class RunFolder:
@@ -113,7 +121,11 @@ class RunFolder:
     def read_config(self) -> Config:
         """Read the settings of the run and check that nobody has changed them."""
         self.check_config()
-        return read_config(self.config)
+        return as_begun(read_config(self.config))
+
+    def begun(self) -> Config | None:
+        """Return the settings of the run that was begun here; None if there is none."""
+        return self.read_config() if self.config.exists() else None
 
     def check_config(self) -> None:
         """Refuse settings that have changed since the run started."""

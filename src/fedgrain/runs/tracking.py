@@ -23,6 +23,7 @@ from fedgrain.preparation.config import Config
 from fedgrain.runs.run import Callback
 from fedgrain.runs.run_folder import RunFolder
 
+_VALIDATION = ("leaf_hf", "leaf_share", "weighted_hf")  # logged besides the HF over all labels
 RESULTS = ("hf", "hr", "hp", "accuracy", "validation_hf", "seen_hf", "unseen_hf", "rounds",
            "cycles", "seconds")  # fmt: skip
 
@@ -67,6 +68,7 @@ def round_metrics(line: Mapping[str, Any]) -> dict[str, float]:
     score = line["validation_hf"]  # None without validation images
     numbers = {
         **({} if score is None else {"validation_hf": float(score)}),
+        **_against_what(line.get("validation")),
         "clients": float(len(line["clients"])),
         "faults": float(len(line["faults"])),
         "seconds": float(line["seconds"]),
@@ -75,6 +77,12 @@ def round_metrics(line: Mapping[str, Any]) -> dict[str, float]:
     if losses:
         numbers["loss"] = fmean(losses)
     return {f"{line['stage']}/{name}": value for name, value in numbers.items()}
+
+
+def _against_what(validation: Mapping[str, Any] | None) -> dict[str, float]:
+    """Return the other validation scores of a round; they say what the first is worth."""
+    found = {f"validation_{name}": (validation or {}).get(name) for name in _VALIDATION}
+    return {name: float(value) for name, value in found.items() if value is not None}
 
 
 def result_metrics(result: Mapping[str, Any]) -> dict[str, float]:

@@ -35,6 +35,7 @@ from fedgrain.scoring.summary import (
 from fedgrain.scoring.temperature import (
     fit_temperature,
 )
+from fedgrain.scoring.validation_score import ValidationScore
 
 __all__ = [
     "ClassScores",
@@ -43,6 +44,7 @@ __all__ = [
     "OperatingCurve",
     "Scores",
     "Summary",
+    "ValidationScore",
     "comparable",
     "cut_back",
     "edge_distance",

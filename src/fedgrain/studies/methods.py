@@ -132,8 +132,10 @@ def skew_name(alpha: Skew) -> str:
     return "" if alpha is None else f"alpha {alpha:g}"
 
 
-def is_simulated(knowledge: str) -> bool:
+def is_simulated(knowledge: str | None) -> bool:
     """Return whether a generator, ours or the user's, decides who knows what, by alpha."""
+    if knowledge is None:
+        return False
     own = ":" in knowledge and not knowledge.endswith(".json")
     return own or knowledge in catalogue.KNOWLEDGE_GENERATORS
 

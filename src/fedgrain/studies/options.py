@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fedgrain import catalogue
 from fedgrain.errors import ConfigError, StudyError
 from fedgrain.plugins import check_trust
-from fedgrain.preparation.config import setting_of
+from fedgrain.preparation.config import Config, setting_of
 from fedgrain.studies.methods import parse_method
 from fedgrain.studies.presets import preset
 from fedgrain.studies.study import Study
@@ -41,6 +42,7 @@ def chosen_study(
         found = preset(study, parts.get("datasets"), common, parts.get("methods"))
         parts = {**parts, "methods": found.methods} if study == "alone" else parts
     of_search = _settings("--search-set", search_settings)
+    common = {**_by_data({**found.settings, **common}, parts, found), **common}
     found = replace(
         found,
         **parts,
@@ -55,6 +57,21 @@ def chosen_study(
         for config in found.of_first_seed():
             check_trust(config.settings(), study, trust_code or typed, StudyError)
     return found
+
+
+def _by_data(settings: Mapping[str, Any], parts: Mapping[str, Any], study: Study) -> dict[str, Any]:
+    """Return whose images and knowledge a study is about, where own data decides that."""
+    dataset = (parts.get("datasets") or study.datasets)[0]
+    alphas = parts.get("alphas") or study.alphas
+    if alphas is not None or not catalogue.dataset(dataset).own_images:
+        return {}
+    config = Config(dataset=dataset, **settings)
+    if None not in (config.complete().partition, config.complete().knowledge):
+        return {}
+    from fedgrain.preparation.by_data import completed  # needs numpy
+
+    config = completed(config)
+    return {"partition": config.partition, "knowledge": config.knowledge}
 
 
 def _settings(option: str, texts: Sequence[str]) -> dict[str, Any]:

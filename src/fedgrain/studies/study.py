@@ -18,6 +18,7 @@ from typing import Any
 from fedgrain import catalogue
 from fedgrain.errors import StudyError
 from fedgrain.preparation.config import Config, toml_value
+from fedgrain.preparation.defaults import CLIENTS, federation
 from fedgrain.studies.methods import (
     GRID,
     Method,
@@ -86,12 +87,24 @@ class Study:
     @property
     def simulated(self) -> bool:
         """Whether a generator decides who knows what, by alpha."""
-        return is_simulated(self.settings.get("knowledge", Config.knowledge))
+        return is_simulated(self._federation["knowledge"])
+
+    @property
+    def _federation(self) -> dict[str, Any]:
+        """Whose images, and who knows what; simulated if neither a setting nor the data says."""
+        given: dict[str, Any] = {
+            n: self.settings.get(n) for n in ("partition", "knowledge", "clients")
+        }
+        alphas = self.alphas
+        if not any(given.values()) and alphas is None:
+            alphas = _ALPHAS
+        alpha = None if alphas is None else alphas[0]
+        return federation(Config(dataset=self.datasets[0], alpha=alpha, **given))
 
     @property
     def own_sites(self) -> bool:
         """Whether the clients are the user's own: those of a manifest."""
-        return bool(self.settings.get("partition", Config.partition) == "manifest")
+        return bool(self._federation["partition"] == "manifest")
 
     @property
     def skews(self) -> tuple[Skew, ...]:
@@ -143,7 +156,7 @@ class Study:
     ) -> list[Config]:
         """Return the runs of a method: the study's settings, then the method's, then ``on_top``."""
         common = {**given, **self.method_settings.get(method.searched_as, {}), **on_top}
-        clients = Config(alpha=0.0, clients=given.get("clients", Config.clients)).clients
+        clients = Config(alpha=0.0, clients=given.get("clients")).complete().clients or CLIENTS
         if self.own_sites:
             clients = len(self.sites) or 1  # the first stands for all until they are known
         return [Config(**{**common, **one}).complete() for one in method.settings(alpha, clients)]
@@ -172,7 +185,10 @@ class Study:
 
     def complete(self) -> Study:
         """Return the study with every default of a run's settings written out."""
-        given = {**Config(alpha=0.0).settings(), **self.settings}
+        known = Config(alpha=0.0)
+        if not any(catalogue.dataset(dataset).own_images for dataset in self.datasets):
+            known = replace(known, **federation(known))  # of own images the data decides
+        given = {**known.settings(), **self.settings}
         kept = {n: v for n, v in given.items() if v is not None and n not in GRID}
         alphas = tuple(alpha for alpha in self.skews if alpha is not None)
         return replace(self, settings=kept, alphas=alphas or None)

@@ -1,0 +1,39 @@
+"""What the defaults of a run depend on: known from a manifest and a few headers of images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+
+import numpy as np
+
+from fedgrain.data.decode import shorter_side
+from fedgrain.data.folder import folder_named, read_rows, read_tree
+
+_LOOKED_AT = 200  # images whose size is looked at, spread over the manifest
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is known of a user's folder before its images are decoded."""
+
+    clients: tuple[str, ...]  # named in the manifest's training rows
+    side: int | None  # median of the images' shorter sides; None if none of those tried is readable
+
+
+def survey_folder(
+    root: str | Path | None = None,
+    *,
+    manifest: str | Path | None = None,
+    taxonomy: str | Path | None = None,
+) -> Survey:
+    """Look at a folder without decoding an image; loading it reports its mistakes."""
+    folder = folder_named(root, manifest)
+    rows, _, _ = read_rows(folder, manifest, read_tree(folder, taxonomy))
+    training = [row for row, split in enumerate(rows.splits) if split == "train"]
+    named = {rows.clients[row] for row in training} if rows.clients is not None else set()
+    count = len(rows.paths)
+    few = np.linspace(0, count - 1, min(count, _LOOKED_AT), dtype=np.int64) if count else []
+    sides = [side for row in few if (side := shorter_side(rows.paths[row])) is not None]
+    return Survey(tuple(sorted(named - {""})), median_low(sides) if sides else None)

@@ -1,0 +1,54 @@
+"""Defaults that depend on the data: real or simulated clients, who joins, the size of images.
+
+They are filled in before a run starts and recorded in its ``config.toml``, so a resumed run has the
+same ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fedgrain import catalogue
+from fedgrain.catalogue import NETS
+from fedgrain.data.survey import Survey, survey_folder
+from fedgrain.preparation import defaults
+from fedgrain.preparation.config import Config
+
+_DECIDED = ("partition", "knowledge", "alpha", "clients", "join_ratio", "image_size", "min_count")
+
+
+def completed(config: Config, before: Config | None = None) -> Config:
+    """Return the config with every default filled in.
+
+    ``before`` is the config of a run that is to continue: of a user's own images, what the new
+    config leaves to the data is then as it was. Reads the manifest and the headers of some images
+    if something depends on them.
+    """
+    config, own = config.complete(), catalogue.dataset(config.dataset).own_images
+    if before is not None and before.dataset == config.dataset:
+        names = _DECIDED if own else ("min_count",)
+        kept = {name: getattr(before, name) for name in names if getattr(config, name) is None}
+        config = replace(config, **kept).complete()
+    if not own:
+        return config
+    if None not in (config.partition, config.knowledge, config.join_ratio, config.image_size):
+        return config
+    found = survey_folder(config.data_root, manifest=config.manifest, taxonomy=config.taxonomy)
+    if config.partition is None:
+        partition = "manifest" if found.clients else defaults.SIMULATED_PARTITION
+        config = replace(config, partition=partition).complete()
+    return replace(
+        config,
+        join_ratio=config.join_ratio or defaults.join_ratio(config, len(found.clients)),
+        image_size=config.image_size or _image_size(config.net, found),
+    )
+
+
+def _image_size(net: str | None, found: Survey) -> int:
+    """Return the images' own size, within what the net takes; a net of one's own gets 64 pixels."""
+    if found.side is None or (net is not None and net not in NETS):
+        return defaults.LARGEST_SIDE
+    entry = NETS[net] if net else None
+    smallest = entry.smallest_side if entry else min(e.smallest_side for e in NETS.values())
+    largest = max(defaults.LARGEST_SIDE, entry.usual_side if entry else 0)
+    return min(max(found.side, smallest), largest)

@@ -1,0 +1,92 @@
+"""Defaults that depend on other settings; those that also need the data are in `by_data.py`.
+
+Whether a federation is real or simulated is two settings: ``partition`` (whose image is it?) and
+``knowledge`` (what does a client know?). Benchmarks are simulated. A user's manifest that names
+clients is real, unless a setting asks for a simulation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fedgrain import catalogue
+from fedgrain.catalogue import HEADS, KNOWLEDGE_GENERATORS
+
+if TYPE_CHECKING:
+    from fedgrain.preparation.config import Config
+
+SIMULATED_PARTITION, SIMULATED_KNOWLEDGE = "iid", "relational"
+ALPHA, CLIENTS = 0.9, 10  # of a simulation
+JOIN_RATIO = 0.5
+LARGEST_SIDE = 64  # of own images in pixels, unless the net is made for larger ones
+FEW_SITES = 10  # up to this many real sites, all of them take part in every round
+
+
+def federation(config: Config) -> dict[str, Any]:
+    """Return partition, knowledge, alpha, clients and min_count with their defaults.
+
+    Partition and knowledge are None where the user's data decides. The others are None where they
+    have no meaning: knowledge that is given has no alpha, a manifest has its own clients, and
+    min_count is of knowledge that is inferred.
+    """
+    knowledge = config.knowledge or _knowledge(config)
+    partition = config.partition or _partition(config, knowledge)
+    alpha, clients = config.alpha, config.clients
+    if partition is not None and knowledge is not None:
+        skewed = knowledge != "inferred" and not knowledge.endswith(".json")
+        alpha = (ALPHA if alpha is None else alpha) if skewed else None
+        clients = None if partition == "manifest" else clients or CLIENTS
+    return {
+        "partition": partition,
+        "knowledge": knowledge,
+        "alpha": alpha,
+        "clients": clients,
+        "min_count": config.min_count if knowledge in (None, "inferred") else None,
+    }
+
+
+def _knowledge(config: Config) -> str | None:
+    """Return the default of knowledge: a generator if the settings speak of a simulation."""
+    own = catalogue.dataset(config.dataset).own_images
+    asked = config.alpha is not None or config.zero_shot or config.partition in ("iid", "dirichlet")
+    if not own or asked or (config.clients is not None and config.partition is None):
+        return SIMULATED_KNOWLEDGE
+    return "inferred" if config.partition == "manifest" else None
+
+
+def _partition(config: Config, knowledge: str | None) -> str | None:
+    own = catalogue.dataset(config.dataset).own_images
+    if not own or knowledge in KNOWLEDGE_GENERATORS or config.clients is not None:
+        return SIMULATED_PARTITION
+    return None
+
+
+def join_ratio(config: Config, sites: int | None = None) -> float | None:
+    """Return the share of clients in a round: all of a few real sites, half of a simulation.
+
+    None for real sites of unknown number.
+    """
+    real = catalogue.dataset(config.dataset).own_images and config.partition in (None, "manifest")
+    if not real:
+        return JOIN_RATIO
+    return None if sites is None else 1.0 if sites <= FEW_SITES else JOIN_RATIO
+
+
+def supervision(config: Config) -> str | None:
+    """Return how coarse labels are read by default: what is known about labellers is used.
+
+    `projection` where the user says what clients know; `marginal` where it was inferred, as labels
+    a client knows may be missing (method, section 5); `paper` for simulations. Where the head or
+    the algorithm cannot read labels so, or it is not known (a head of the user's own), the next
+    weaker one. None while the knowledge is not decided.
+    """
+    knowledge = federation(config)["knowledge"]
+    if knowledge is None:
+        return None
+    if knowledge in KNOWLEDGE_GENERATORS or config.head not in HEADS:
+        return "paper"
+    guessed = knowledge == "inferred" or config.pooled  # pooled: whose label it is, is not kept
+    wanted = ("marginal",) if guessed else ("projection", "marginal")
+    able = set(catalogue.algorithm(config.algorithm).supervisions)
+    able &= set(HEADS[config.head].supervisions)
+    return next((name for name in wanted if name in able), "paper")

@@ -1,0 +1,38 @@
+"""Glyphs in a folder with a manifest: four sites that label by the projection rule, or lazily."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from fedgrain.data.glyphs import load_glyphs
+from fedgrain.knowledge import Knowledge, hidden_leaves, project
+from fedgrain.taxonomy import coarsen, write_csv
+
+SITES = tuple(f"site {number}" for number in range(4))
+
+
+def projected_site(place: Path, *, lazy: float = 0.0, train: int = 760, test: int = 220) -> Path:
+    """Write images, taxonomy, manifest and what the sites know; test images have leaf labels.
+
+    ``lazy`` is the share of a site's leaf labels for which it writes the parent instead.
+    """
+    (place / "images").mkdir(parents=True)
+    data = load_glyphs(train=train, test=test)
+    tree = coarsen(data.taxonomy, 4).taxonomy
+    write_csv(tree, place / "taxonomy.csv")
+    known = hidden_leaves(tree, len(SITES), 0.4, 47)
+    Knowledge(tree, known.known, SITES).save(place / "knowledge.json")
+    written = project(tree, known).of_nodes
+    random, rows = np.random.default_rng(47), ["path,label,client,split"]
+    for number, label in enumerate(data.taxonomy.nearest_in(tree)[data.labels]):
+        name, site = f"images/{number:04}.png", int(random.integers(len(SITES)))
+        split = data.split_names[data.splits[number]]
+        if split == "train":
+            label = written[site, label]
+            stops = random.random() < lazy and tree.is_leaf(label)
+            label = tree.parents[label] if stops else label
+        Image.fromarray(data.images[number]).save(place / name, compress_level=1)
+        rows.append(f"{name},{tree.ids[label]},{SITES[site]},{split}")
+    (place / "images.csv").write_text("\n".join(rows) + "\n")
+    return place
