@@ -10,6 +10,7 @@ import pytest
 import fedgrain
 import own_parts
 from fedgrain.errors import KnowledgeError
+from fedgrain.knowledge.inference import infer
 from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.labellers import NOT_NAMED
 from fedgrain.preparation.prepare import prepare
@@ -39,7 +40,7 @@ def test_what_annotators_know_is_inferred_apart(inferring) -> None:
     for row, (site, person) in enumerate([(0, 0), (0, 1), (1, -1)]):
         own = parts[site][data.annotators[parts[site]] == person]
         used = np.bincount(data.labels[own], minlength=len(data.taxonomy))
-        assert np.array_equal(knowledge.known[row, leaves], used[leaves] >= 2)
+        assert np.array_equal(knowledge.known[row, leaves], used[leaves] >= infer(used).min_count)
 
 
 def test_every_label_goes_with_what_its_annotator_knows(inferring) -> None:
@@ -98,7 +99,7 @@ def test_a_knowledge_file_may_tell_annotators_apart(small, tmp_path, monkeypatch
     data, file = annotated_glyphs(), tmp_path / "known.json"
     tree, everything = data.taxonomy, list(data.taxonomy.ids)
     above = [node for node in everything if not np.isin(tree.index(node), tree.leaves)]
-    config = small(**SITES, knowledge=str(file))
+    config = small(**SITES, knowledge=str(file), supervision="marginal")
     file.write_text(entries(novice=above, expert=everything))
     oslo, rome = prepare(config).federation.clients
     assert [int(known.sum()) for known in oslo.known] == [len(above), len(tree), len(tree)]

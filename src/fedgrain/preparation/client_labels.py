@@ -91,7 +91,10 @@ def _warn_of_contradictions(config: Config, taxonomy: Taxonomy, clients: list[Cl
     for client in clients:
         makes_sense = project_known(taxonomy, client.known).written
         who = 0 if client.train.labellers is None else client.train.labellers
-        found[client.name] = int((~makes_sense[who, client.train.labels]).sum())
+        wrong = ~makes_sense[who, client.train.labels]
+        if config.knowledge_file is not None:  # of unknown labels there is a warning of its own
+            wrong &= client.known[who, client.train.labels]
+        found[client.name] = int(wrong.sum())
         labels += len(client.train)
     if not found.total():
         return
