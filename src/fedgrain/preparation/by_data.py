@@ -14,8 +14,6 @@ from fedgrain.data.survey import Survey, survey_folder
 from fedgrain.preparation import defaults
 from fedgrain.preparation.config import Config
 
-_DECIDED = ("partition", "knowledge", "alpha", "clients", "join_ratio", "image_size", "min_count")
-
 
 def completed(config: Config, before: Config | None = None) -> Config:
     """Return the config with every default filled in.
@@ -24,14 +22,15 @@ def completed(config: Config, before: Config | None = None) -> Config:
     config leaves to the data is then as it was. Reads the manifest and the headers of some images
     if something depends on them.
     """
-    config, own = config.complete(), catalogue.dataset(config.dataset).own_images
+    config = config.complete()
     if before is not None and before.dataset == config.dataset:
-        names = _DECIDED if own else ("min_count",)
+        names = defaults.left_to_data(config)
         kept = {name: getattr(before, name) for name in names if getattr(config, name) is None}
         config = replace(config, **kept).complete()
-    if not own:
+    if not catalogue.dataset(config.dataset).own_images:
         return config
-    if None not in (config.partition, config.knowledge, config.join_ratio, config.image_size):
+    sized = config.image_size is not None or config.has_trunk  # a trunk has a size of its own
+    if sized and None not in (config.partition, config.knowledge, config.join_ratio):
         return config
     found = survey_folder(config.data_root, manifest=config.manifest, taxonomy=config.taxonomy)
     if config.partition is None:
@@ -40,7 +39,7 @@ def completed(config: Config, before: Config | None = None) -> Config:
     return replace(
         config,
         join_ratio=config.join_ratio or defaults.join_ratio(config, len(found.clients)),
-        image_size=config.image_size or _image_size(config.net, found),
+        image_size=config.image_size if sized else _image_size(config.net, found),
     )
 
 

@@ -279,12 +279,14 @@ def setting_of(text: str) -> tuple[str, Any]:
 
 
 def differences(one: Config, two: Config) -> list[str]:
-    """Return the settings in which two configs differ, with both values; paths are ignored."""
+    """Return the settings in which two configs differ, with both values; paths are ignored.
+
+    What one of them leaves to the data is no difference.
+    """
     mine, other = one.complete().settings(), two.complete().settings()
-    ignored = {*PLACES}
-    if None in (mine["net_weights_sha256"], other["net_weights_sha256"]):
-        ignored.add("net_weights_sha256")  # it is found when the run starts
-    deciding = [name for name in mine if name not in ignored]
+    later = ("net_weights_sha256", *defaults.left_to_data(one))  # found when the run starts
+    left = [name for name in later if None in (mine[name], other[name])]
+    deciding = [name for name in mine if name not in (*PLACES, *left)]
     return [f"{n} ({mine[n]} and {other[n]})" for n in deciding if mine[n] != other[n]]
 
 

@@ -22,6 +22,12 @@ LARGEST_SIDE = 64  # of own images in pixels, unless the net is made for larger 
 FEW_SITES = 10  # up to this many real sites, all of them take part in every round
 
 
+def left_to_data(config: Config) -> tuple[str, ...]:
+    """Return the settings that the data decides if they are not set."""
+    own = ("partition", "knowledge", "alpha", "clients", "join_ratio", "image_size")
+    return (*own, "min_count") if catalogue.dataset(config.dataset).own_images else ("min_count",)
+
+
 def federation(config: Config) -> dict[str, Any]:
     """Return partition, knowledge, alpha, clients and min_count with their defaults.
 

@@ -46,7 +46,8 @@ _RESULT: dict[str, Any] = {  # keys of every result
 
 def as_begun(config: Config) -> Config:
     """Return the settings of a run with what older versions did not record: images of 64 pixels."""
-    if config.image_size is None and catalogue.dataset(config.dataset).own_images:
+    own = catalogue.dataset(config.dataset).own_images and not config.has_trunk
+    if own and config.image_size is None:
         return replace(config, image_size=LARGEST_SIDE)
     return config
 
