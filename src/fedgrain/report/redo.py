@@ -33,7 +33,7 @@ def with_places_found(config: Config, place: RunFolder) -> Config:
     if start is None:
         return config
     paths = {name: getattr(config, name) for name in PLACES}
-    paths["knowledge"] = config.knowledge if config.knowledge.endswith(".json") else None
+    paths["knowledge"] = config.knowledge if config.knowledge_file is not None else None
     moved: dict[str, Any] = {
         name: str(start / path)
         for name, path in paths.items()
