@@ -33,7 +33,7 @@ def survey_folder(
     rows, _, _ = read_rows(folder, manifest, read_tree(folder, taxonomy))
     training = [row for row, split in enumerate(rows.splits) if split == "train"]
     named = {rows.clients[row] for row in training} if rows.clients is not None else set()
-    count = len(rows.paths)
-    few = np.linspace(0, count - 1, min(count, _LOOKED_AT), dtype=np.int64) if count else []
-    sides = [side for row in few if (side := shorter_side(rows.paths[row])) is not None]
+    spread = np.linspace(0, len(rows.paths), _LOOKED_AT, endpoint=False, dtype=np.int64)
+    few = [rows.paths[row] for row in np.unique(spread)] if rows.paths else []
+    sides = [side for path in few if (side := shorter_side(path)) is not None]
     return Survey(tuple(sorted(named - {""})), median_low(sides) if sides else None)
