@@ -29,6 +29,7 @@ from fedgrain.text import encodable
 MAX_UNREADABLE = 0.01  # default share of files that may be unreadable and are skipped
 BLOCK = 128  # images per task
 _FEW = 1000  # below this, starting processes takes longer than decoding
+_RESAMPLING = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 # The formats that are opened, whatever a file is called: others (EPS) may start programs.
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
 
@@ -51,6 +52,7 @@ class Decoding:
     max_unreadable: float = MAX_UNREADABLE
     workers: int | None = None
     progress: bool | None = None  # None: only where standard error is a terminal
+    interpolation: str = "bilinear"  # or bicubic
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= 4096:
@@ -59,7 +61,7 @@ class Decoding:
             raise DataError(f"max_unreadable is a share from 0 to 1, not {self.max_unreadable}")
 
 
-def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
+def decode_image(path: str | Path, size: int, interpolation: str = "bilinear") -> NDArray[np.uint8]:
     """Decode an image to RGB [size, size, 3]: upright by EXIF, shorter side resized, centre crop.
 
     Greyscale, palette and CMYK become RGB, 16-bit grey keeps its upper 8 bits, fractions are read
@@ -67,7 +69,7 @@ def decode_image(path: str | Path, size: int) -> NDArray[np.uint8]:
     :data:`_FORMATS` are read.
     """
     with _bombs_are_errors(), opened_image(path) as image:
-        return np.asarray(upright_square(image, size), dtype=np.uint8)
+        return np.asarray(upright_square(image, size, interpolation), dtype=np.uint8)
 
 
 @contextmanager
@@ -77,7 +79,9 @@ def opened_image(path: str | Path) -> Iterator[Image.Image]:
         yield image
 
 
-def upright_square(image: Image.Image, size: int) -> Image.Image:
+def upright_square(
+    image: Image.Image, size: int, interpolation: str = "bilinear"
+) -> Image.Image:
     """Return an image as RGB: upright by EXIF, shorter side resized to ``size``, centre crop."""
     upright = _as_rgb(ImageOps.exif_transpose(image))
     if upright.size == (size, size):
@@ -86,7 +90,7 @@ def upright_square(image: Image.Image, size: int) -> Image.Image:
     side = min(width, height)
     left, top = (width - side) / 2, (height - side) / 2
     box = (left, top, left + side, top + side)
-    return upright.resize((size, size), Image.Resampling.BILINEAR, box=box)
+    return upright.resize((size, size), _RESAMPLING[interpolation], box=box)
 
 
 def why_unreadable(path: str | Path, error: Exception) -> str:
@@ -184,7 +188,13 @@ def _bombs_are_errors() -> Iterator[None]:
 def decode_files(paths: Sequence[str], target: Path, decoding: Decoding) -> dict[int, str]:
     """Decode files into the rows of the array ``target``; return the rows that failed and why."""
     blocks = [
-        (str(target), start, list(paths[start : start + BLOCK]), decoding.size)
+        (
+            str(target),
+            start,
+            list(paths[start : start + BLOCK]),
+            decoding.size,
+            decoding.interpolation,
+        )
         for start in range(0, len(paths), BLOCK)
     ]
     bar = tqdm(
@@ -214,14 +224,14 @@ def _mapper(count: int, workers: int | None) -> Iterator[Any]:
         ) from None
 
 
-def _decode_block(task: tuple[str, int, list[str], int]) -> dict[int, str]:
-    target, start, paths, size = task
+def _decode_block(task: tuple[str, int, list[str], int, str]) -> dict[int, str]:
+    target, start, paths, size, interpolation = task
     first = np.load(target, mmap_mode="r").offset
     failures: dict[int, str] = {}
     with Path(target).open("r+b", buffering=0) as file:  # a write to a full disk raises an error
         for row, path in enumerate(paths, start):
             try:
-                image = decode_image(path, size)
+                image = decode_image(path, size, interpolation)
             except Exception as error:  # decoders raise anything on damaged files
                 failures[row] = why_unreadable(path, error)
                 continue
@@ -243,7 +253,8 @@ def load_or_decode(
     def build(folder: Path) -> dict[str, Any]:
         return _build(folder, listing(), decoding)
 
-    stored = load_or_build({**key, "size": decoding.size}, build)
+    how = {} if decoding.interpolation == "bilinear" else {"interpolation": decoding.interpolation}
+    stored = load_or_build({**key, "size": decoding.size, **how}, build)
     _check_share(stored.about, decoding.max_unreadable)
     for text in stored.about["warnings"]:
         warnings.warn(text, stacklevel=3)

@@ -48,6 +48,7 @@ def load_folder(
     allow_links: bool = False,
     workers: int | None = None,
     progress: bool | None = None,
+    interpolation: str = "bilinear",
 ) -> LabelledImages:
     """Load the images of a folder with labels at any depth of the user's tree.
 
@@ -58,7 +59,7 @@ def load_folder(
     ``max_unreadable`` of them may be unreadable and are skipped with a warning. A link that leads
     out of the folder is refused unless ``allow_links`` is set.
     """
-    decoding = Decoding(size, max_unreadable, workers, progress)
+    decoding = Decoding(size, max_unreadable, workers, progress, interpolation)
     return load_listed(root, manifest, taxonomy, decoding, allow_links=allow_links).labelled()
 
 

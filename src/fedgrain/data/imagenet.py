@@ -44,6 +44,7 @@ def load_imagenet(
     max_unreadable: float = MAX_UNREADABLE,
     workers: int | None = None,
     progress: bool | None = None,
+    interpolation: str = "bilinear",
 ) -> LabelledImages:
     """Load ImageNet: ``per_class`` training images of every class, drawn by ``seed``.
 
@@ -57,7 +58,7 @@ def load_imagenet(
     stored = load_or_decode(
         {**key, "per_class": per_class, "seed": seed},
         lambda: list_imagenet(folder_of(source, LAYOUT), per_class, seed),
-        Decoding(size, max_unreadable, workers, progress),
+        Decoding(size, max_unreadable, workers, progress, interpolation),
     )
     return benchmark_images("imagenet", stored, NORMALISATION)
 

@@ -14,7 +14,7 @@ from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.files import read_text, write_text
 from fedgrain.parsing import parse_toml
 from fedgrain.preparation.config import Config, read_config
-from fedgrain.preparation.trunk import stored_side, trunk_of
+from fedgrain.preparation.trunk import decoding_options, trunk_of
 from fedgrain.taxonomy import Taxonomy, read_json, write_json
 from fedgrain.trunks import TrunkSpec
 
@@ -82,7 +82,12 @@ class App:
     @property
     def image_size(self) -> int:
         """Side of the sites' decoded images in pixels."""
-        return stored_side(self.config, self.trunk) or IMAGE_SIZE
+        return int(self.decoding["size"])
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """How the sites decode their images: options of the loader."""
+        return {"size": IMAGE_SIZE, **decoding_options(self.config, self.trunk)}
 
     @cached_property
     def trunk(self) -> TrunkSpec | None:

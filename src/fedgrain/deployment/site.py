@@ -233,9 +233,9 @@ def prepare_site(
     data = load_folder(
         manifest=images,
         taxonomy=app.tree,
-        size=app.image_size,
         allow_links=allow_links,
         progress=False,
+        **app.decoding,
     )
     everyone = np.zeros(len(data), np.int32)
     data = replace(data, clients=everyone, client_names=(name,))

@@ -119,7 +119,7 @@ def predict_block(
         row = PredictedFile(image.path, None, image.problem)
         if not image.problem:
             try:
-                decoded = decode_image(image.path, height)
+                decoded = decode_image(image.path, height, model.interpolation)
                 row = PredictedFile(image.path, None, thumbnail=_thumbnail(image.path, asked))
                 pixels.append(decoded)
             except Exception as error:  # decoders raise anything on damaged files

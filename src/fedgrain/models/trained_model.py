@@ -79,6 +79,13 @@ class TrainedModel:
             return self.batch(images[chosen])
         return self._on_device(images.batch(chosen))
 
+    @property
+    def interpolation(self) -> str:
+        """How image files are resized to what the model takes."""
+        if self.trunk is None or self.image_shape[0] != self.trunk.preprocessing.resized:
+            return "bilinear"
+        return self.trunk.preprocessing.interpolation
+
     def _on_device(self, batch: Tensor) -> Tensor:
         return batch.to(next(self.net.parameters()).device)
 
@@ -131,7 +138,7 @@ class TrainedModel:
         images = np.empty((len(paths), *self.image_shape), np.uint8)
         for number, path in enumerate(paths):
             try:
-                images[number] = decode_image(path, height)
+                images[number] = decode_image(path, height, self.interpolation)
             except FileNotFoundError:
                 raise DataError(f"{path}: there is no such file") from None
             except Exception as error:  # decoders raise anything on damaged files

@@ -39,7 +39,7 @@ from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.client_labels import labelled_clients
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.participants import own_validation, training_sites
-from fedgrain.preparation.trunk import stored_side, trunk_of
+from fedgrain.preparation.trunk import decoding_options, trunk_of
 from fedgrain.preparation.zero_shot import hide_unseen, seen_taxonomy
 from fedgrain.taxonomy import Taxonomy, coarsen
 from fedgrain.trunks import TrunkSpec, Views, inputs_of
@@ -133,12 +133,11 @@ def load_images(config: Config, trunk: TrunkSpec | None = None) -> LabelledImage
 
     ``trunk`` is the config's own, where it is known already.
     """
-    options: dict[str, object] = {}
+    options = decoding_options(config, trunk)
     if config.dataset == "imagenet":
         given_seed = config.sample_seed
         options["seed"] = _IMAGENET_SAMPLE_SEED if given_seed is None else given_seed
     given = {
-        "size": stored_side(config, trunk),
         "per_class": config.images_per_class,
         "manifest": config.manifest,
         "taxonomy": config.taxonomy,

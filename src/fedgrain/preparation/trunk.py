@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from fedgrain import catalogue
 from fedgrain.preparation.config import Config
@@ -36,16 +37,17 @@ def with_weights_hash(config: Config) -> Config:
     return replace(config, net_weights_sha256=found.sha256)
 
 
-def stored_side(config: Config, trunk: TrunkSpec | None) -> int | None:
-    """Return the side at which images are decoded; None is the data set's own.
+def decoding_options(config: Config, trunk: TrunkSpec | None) -> dict[str, Any]:
+    """Return how images are decoded: the options of a data set's loader.
 
-    With a trunk, photographs are decoded as large as it resizes them. Data of one fixed size stays
-    as it is: the trunk's preprocessing resizes it.
+    With a trunk, photographs are decoded as large as it resizes them, and in its way. Data of one
+    fixed size stays as it is: the trunk's preprocessing resizes it.
     """
     if not config.has_trunk:
-        return config.image_size
+        return {} if config.image_size is None else {"size": config.image_size}
     if not catalogue.dataset(config.dataset).resizable:
-        return None
+        return {}
     found = trunk or trunk_of(config)
     assert found is not None
-    return found.preprocessing.resized
+    how = found.preprocessing
+    return {"size": how.resized, "interpolation": how.interpolation}
