@@ -57,9 +57,10 @@ def assert_close_features(made: torch.Tensor, plain: torch.Tensor) -> None:
 
 @real
 def test_real_weights_know_imagenet_and_their_features_are_those_of_the_plain_module():
-    """Lite0 has a top-1 of 0.75 on whole photographs of 224 pixels.
+    """Lite0 has a top-1 of 0.75 on whole photographs of 224 pixels; chance is 0.001.
 
-    The sample has 64 pixels: enlarged to 128, 0.40 to 0.60 are to be expected; chance is 0.001.
+    The sample has 64 pixels, so about half of that is to be expected. Measured on 500 images: 0.45
+    enlarged to 224 pixels, 0.36 to 128, 0.28 to 96.
     """
     weights = find_weights(LITE0, PACKAGE)
     images, truth = sample_images(200)
@@ -75,7 +76,7 @@ def test_real_weights_know_imagenet_and_their_features_are_those_of_the_plain_mo
     assert_close_features(made[:16], plain)
     top1 = float((said == truth).mean())
     print(f"top-1 of lite0 on {len(truth)} images of the ImageNet sample at 128 pixels: {top1:.3f}")
-    assert 0.35 < top1 < 0.75
+    assert 0.28 < top1 < 0.48
 
 
 def test_features_do_not_depend_on_their_neighbours(weights_file):
