@@ -79,9 +79,7 @@ def opened_image(path: str | Path) -> Iterator[Image.Image]:
         yield image
 
 
-def upright_square(
-    image: Image.Image, size: int, interpolation: str = "bilinear"
-) -> Image.Image:
+def upright_square(image: Image.Image, size: int, interpolation: str = "bilinear") -> Image.Image:
     """Return an image as RGB: upright by EXIF, shorter side resized to ``size``, centre crop."""
     upright = _as_rgb(ImageOps.exif_transpose(image))
     if upright.size == (size, size):
