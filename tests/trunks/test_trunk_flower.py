@@ -13,11 +13,15 @@ import fedgrain
 from fedgrain.deployment.app import App
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.deployment.server_side import open_engine, server_side
-from fedgrain.deployment.site import open_site
+from fedgrain.deployment.site import open_site, prepare_site
 from fedgrain.errors import NetError
 from fedgrain.federated.fedavg import FedAvg
+from fedgrain.membership.init import _deployed_config
 from fedgrain.preparation.trunk import with_weights_hash
+from fedgrain.taxonomy import read_csv
 from fedgrain.tensor_files import read_tensors
+from fedgrain.trunks import StoredActivations
+from flower_federation import LABELS, TREE, write_site
 from flower_wire import Wire, at
 
 NAMES = ["museum", "zoo", "herbarium"]
@@ -62,3 +66,21 @@ def test_a_site_with_other_weights_is_refused(on_trunk, weights_file, tmp_path):
     shutil.copy(weights_file("test_resnet"), moved)
     with pytest.raises(NetError, match="other weights of the trunk"):
         open_site(App(config, None), node, NAMES)
+
+
+def test_sites_with_their_own_photographs(on_trunk, tmp_path):
+    """The app has the hash; a site decodes and makes features as the server expects them."""
+    (tmp_path / "tree.csv").write_text(TREE)
+    config = on_trunk(
+        dataset="folder", head="cond-softmax", alpha=0.0, max_children=None, image_size=None
+    )  # fmt: skip
+    deployed = _deployed_config(config, 3)
+    assert deployed.net_weights_sha256 and deployed.image_size is None
+    app = App(deployed, read_csv(tmp_path / "tree.csv"))
+    manifest = write_site(tmp_path / "museum", LABELS["museum"][:10])
+    site = prepare_site(app, "museum", manifest)
+    server = server_side(app, Operation(NAMES, tmp_path / "run")).description
+    assert site.description.image_shape == server.image_shape
+    assert site.spec.trunk == server.spec.trunk
+    assert server.image_shape[0] == site.spec.trunk.preprocessing.resized > 32
+    assert isinstance(site.federation.source, StoredActivations)
