@@ -1,4 +1,5 @@
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -88,10 +89,8 @@ def test_saved_with_annotators(animals, tmp_path):
             "client 'a': there is no node 'brid' in the taxonomy; did you mean 'bird'?",
         ),
         ('{"clients": [{"name": "a", "known": ["animal", "??"]}]}', "no node '\\?\\?'"),
-        (
-            '{"clients": [{"name": "a", "known": ["animal", "kite"]}]}',
-            "k.json: a knows 'kite' but not its parent 'bird'",
-        ),
+        ('{"clients": [{"name": "a", "known": "all"}]}', 'a list of node ids, or "everything"'),
+        ('{"zoo": "all"}', "client 'zoo': \"known\" must be a list of node ids"),
         ('{"clients": [{"name": "a", "annotators": []}]}', '"annotators" must be a list'),
         (
             '{"clients": [{"name": "a", "annotators": [{"name": "x", "known": ["animal"]}]},'
@@ -106,6 +105,26 @@ def test_bad_files(animals, tmp_path, content, message):
     with pytest.raises(FedgrainError, match=message) as error:
         Knowledge.load(path, animals)
     assert str(path) in str(error.value)
+
+
+def test_parents_need_not_be_repeated_and_someone_may_know_everything(animals, tmp_path):
+    path = tmp_path / "k.json"
+    path.write_text(
+        '{"clients": [{"name": "museum", "known": ["red kite"]},'
+        ' {"name": "zoo", "known": "everything"}, {"name": "school", "known": []}]}'
+    )
+    with pytest.warns(UserWarning, match=r"k\.json: \d nodes above the listed ones count as known"):
+        loaded = Knowledge.load(path, animals)
+    above = animals.path(animals.index("red kite"))
+    assert set(loaded.known_ids(0)) == {animals.ids[node] for node in above}
+    assert loaded.known[1].all() and loaded.known_ids(2) == [animals.ids[0]]
+    path.write_text('{"museum": ["red kite"], "zoo": "everything", "school": []}')
+    with pytest.warns(UserWarning, match="above the listed ones"):
+        assert Knowledge.load(path, animals) == loaded
+    loaded.save(path)
+    with warnings.catch_warnings():  # a whole list needs no note
+        warnings.simplefilter("error")
+        assert Knowledge.load(path, animals) == loaded
 
 
 def test_an_unknown_wnid_is_found_by_name(tmp_path):

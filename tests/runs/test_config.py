@@ -1,6 +1,8 @@
 """Settings: checked, complete, written and read again."""
 
+import copy
 import math
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -155,3 +157,14 @@ def test_reading_says_what_and_where(tmp_path) -> None:
     with pytest.raises(ConfigError, match=r"config.toml: alpha is 7"):
         read_config(path)
     assert read_config(path, on_top={"alpha": 0.5}) == Config(alpha=0.5)
+
+
+def test_a_misspelt_setting_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="'aplha' is not a setting; did you mean alpha"):
+        Config(aplha=0.5)
+    with pytest.raises(ConfigError, match="'lr_' is not a setting; did you mean lr"):
+        replace(Config(), lr_=0.5)
+    with pytest.raises(ConfigError, match=r"head 'cond-softmx' does not exist.* mean cond-softmax"):
+        Config(head="cond-softmx")
+    made = Config(alpha=0.5)
+    assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made

@@ -3,16 +3,21 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import fedgrain
 from fedgrain.checked_json import read_checked_json, write_checked_json
+from fedgrain.data.any_images import as_pixels
 from fedgrain.errors import DataError, RunError
 from fedgrain.runs.evaluate import evaluate
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.taxonomy import Taxonomy
 from own_parts import few_glyphs
 
 
@@ -63,27 +68,107 @@ def test_evaluation_repeats_the_result(result) -> None:
         evaluate(result.model, few_glyphs(), "validation")
 
 
-def test_images_of_another_shape_are_refused(result) -> None:
-    with pytest.raises(RunError, match=r"takes uint8 images of shape \[32, 32, 3\], not uint8"):
-        result.predict(np.zeros((2, 16, 16, 3), np.uint8))
-    with pytest.raises(RunError, match="not float32"):
-        result.predict(np.zeros((2, 32, 32, 3), np.float32))
+def test_images_in_any_form_are_the_same_image(result, tmp_path) -> None:
+    pixels = few_glyphs().images[0].copy()
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    opaque = np.concatenate([pixels, np.full((32, 32, 1), 255, np.uint8)], axis=2)
+    forms = {
+        "array": pixels,
+        "batch": pixels[None],
+        "path": tmp_path / "a.png",
+        "text": str(tmp_path / "a.png"),
+        "PIL": Image.fromarray(pixels),
+        "fractions": pixels.astype(np.float32) / 255,
+        "wide whole numbers": pixels.astype(np.int64),
+        "16 bits": pixels.astype(np.uint16) * 256,
+        "RGBA": opaque,
+        "tensor": torch.from_numpy(pixels).permute(2, 0, 1),
+        "tensor of fractions": torch.from_numpy(pixels).permute(2, 0, 1) / 255,
+    }
+    for name, form in forms.items():
+        assert np.array_equal(result.model.pixels(form), pixels[None]), name
+    expected = result.predict(pixels[None])
+    assert result.predict(list(forms.values())[2:]) == expected * (len(forms) - 2)
+    assert result.predict(tmp_path / "a.png") == expected
+    assert expected[0].name == expected[0].names[-1] and expected[0].id == expected[0].ids[-1]
+
+
+def test_images_of_any_size_and_kind(result, tmp_path) -> None:
+    grey = np.random.default_rng(0).integers(0, 256, (40, 60), dtype=np.uint8)
+    images = result.model.pixels([grey, grey[..., None], grey > 99, Image.fromarray(grey)])
+    assert images.shape == (4, 32, 32, 3)
+    assert np.array_equal(images[0], images[1]) and np.array_equal(images[0], images[3])
+    Image.fromarray(grey).save(tmp_path / "grey.png")
+    assert np.array_equal(result.model.pixels([tmp_path / "grey.png"])[0], images[0])
+    colour = few_glyphs().images[:2, ::2, ::2]
+    assert result.model.pixels(colour).shape == (2, 32, 32, 3)
+    lonely = as_pixels([grey, colour[0]], (16, 16, 1))
+    assert lonely.shape == (2, 16, 16, 1)
+
+
+@pytest.mark.parametrize(
+    ("images", "words"),
+    [
+        (np.full((5, 5), 200.0), "fractions up to 200; divide by 255"),
+        (np.full((5, 5), -1), "whole numbers from -1 to -1"),
+        (np.full((5, 5), np.nan), "fractions up to nan"),
+        (np.zeros((5, 5, 7), np.uint8), "the channels, 1 to 4, come last"),
+        (np.zeros(5), "an array with 1 dimensions"),
+        (np.zeros((0, 5), np.uint8), "is not an image"),
+        ([np.zeros((4, 4)), {"a": 1}], "image number 1: a dict is not a path"),
+        (7, "images must be paths, PIL images or arrays, not 7"),
+    ],
+)
+def test_what_is_no_image_is_told(images, words) -> None:
+    with pytest.raises(DataError, match=words):
+        as_pixels(images, (32, 32, 3))
+
+
+def test_a_table_of_probabilities_with_names(result) -> None:
+    images = few_glyphs().images[:5]
+    table = result.model.probabilities(images)
+    tree = result.model.taxonomy
+    assert list(table) == list(tree.names) and all(len(column) == 5 for column in table.values())
+    np.testing.assert_allclose(table[tree.names[0]], 1.0, atol=1e-5)
+    for number, found in enumerate(result.predict(images)):
+        assert [float(table[name][number]) for name in found.names] == list(found.probabilities)
+    same = Taxonomy(tree.ids, tree.parents, ("kite",) * len(tree))
+    columns = replace(result.model, taxonomy=same).probabilities(images)
+    assert list(columns)[:1] == [f"kite ({tree.ids[0]})"] and len(columns) == len(tree)
+
+
+def test_the_history_and_the_scores_of_classes(result, small) -> None:
+    history = result.history()
+    assert [line["round"] for line in history][:2] == [1, 2]
+    assert history == RunFolder(result.folder).metrics_lines()
+    rows = result.class_scores()
+    images = sum(row["images"] for row in rows)
+    assert images == result.values["samples"]
+    for name in ("hf", "hr", "hp", "accuracy"):
+        mean = sum(row[name] * row["images"] for row in rows) / images
+        assert mean == pytest.approx(result.values[name], abs=1e-9)
+    assert {row["name"] for row in rows} <= set(result.model.full_taxonomy.names)
+
+
+def test_a_run_without_a_folder_has_a_history(small) -> None:
+    found = fedgrain.run(small(rounds=2, head="flat-softmax"))
+    assert [line["round"] for line in found.history()] == [1, 2]
 
 
 def test_image_files_of_any_size(result, tmp_path) -> None:
     Image.fromarray(few_glyphs().images[0]).save(tmp_path / "same.png")
     Image.fromarray(few_glyphs().images[0]).resize((80, 60)).save(tmp_path / "other.jpg")
-    images = result.model.read_images([tmp_path / "same.png", tmp_path / "other.jpg"])
+    images = result.model.pixels([tmp_path / "same.png", tmp_path / "other.jpg"])
     assert np.array_equal(images[0], few_glyphs().images[0])
     assert images.shape == (2, 32, 32, 3)
     (tmp_path / "broken.png").write_bytes((tmp_path / "same.png").read_bytes()[:200])
     os.mkfifo(tmp_path / "pipe.png")  # opened for reading it would wait for a writer
     (tmp_path / "link.png").symlink_to(tmp_path / "same.png")  # is followed: the user typed it
-    assert np.array_equal(result.model.read_images([tmp_path / "link.png"])[0], images[0])
+    assert np.array_equal(result.model.pixels([tmp_path / "link.png"])[0], images[0])
     told = {"broken.png": "not a readable image", "none.png": "no such file"}
     for name, words in {**told, "pipe.png": "a named pipe, not a plain file"}.items():
         with pytest.raises(DataError, match=f"{name}: .*{words}"):
-            result.model.read_images([tmp_path / "same.png", tmp_path / name])
+            result.model.pixels([tmp_path / "same.png", tmp_path / name])
 
 
 @pytest.mark.parametrize(

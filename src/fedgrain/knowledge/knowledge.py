@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from fedgrain.knowledge import knowledge_file
 from fedgrain.knowledge.inference import infer
 from fedgrain.knowledge.known_nodes import check_known_nodes
 from fedgrain.taxonomy.tree import Taxonomy
+from fedgrain.text import counted
 
 IntArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
@@ -146,7 +148,18 @@ class Knowledge:
         rows, names, annotators = knowledge_file.read(path)
         known = np.zeros((len(rows), len(taxonomy)), dtype=np.bool_)
         for row, (_, place, ids) in enumerate(rows):
+            if ids is None:
+                known[row] = True
+                continue
             known[row, [knowledge_file.node_number(taxonomy, i, place) for i in ids]] = True
+        listed = int(known.sum())
+        known = taxonomy.sums_below(known.astype(np.int64)) > 0  # whoever knows a kite knows birds
+        known[:, 0] = True
+        if added := int(known.sum()) - listed:
+            warnings.warn(
+                f"{path}: {counted(added, 'node')} above the listed ones count as known too",
+                stacklevel=2,
+            )
         try:
             return cls(taxonomy, known, names, np.array([r[0] for r in rows]), annotators)
         except KnowledgeError as error:

@@ -2,6 +2,8 @@
 
 ``{"clients": [{"name": "museum", "known": ["animal", "bird"]}, ...]}``, or with
 ``"annotators": [{"name": ..., "known": [...]}, ...]`` in place of ``"known"`` for every client.
+Shorter: ``{"museum": ["bird"], "zoo": "everything"}``. A list need not repeat what is above its
+nodes, and ``"everything"`` stands for all nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from fedgrain.files import read_text, write_text
 from fedgrain.parsing import parse_json
 from fedgrain.taxonomy.tree import Taxonomy
 
-_Row = tuple[int, str, list[str]]  # number of the client, place in the file, ids of known nodes
+EVERYTHING = "everything"
+# number of the client, place in the file, ids of known nodes (None: all)
+_Row = tuple[int, str, list[str] | None]
 
 
 def write(path: str | Path, entries: Sequence[dict[str, Any]]) -> None:
@@ -31,10 +35,13 @@ def read(path: str | Path) -> tuple[list[_Row], tuple[str, ...], tuple[str, ...]
     mend = "correct the file or make a new one with fedgrain knowledge --out"
     content = parse_json(read_text(path), path, KnowledgeError, mend)
     clients = content.get("clients") if isinstance(content, dict) else None
+    if clients is None and isinstance(content, dict):  # the short form
+        clients = [{"name": name, "known": known} for name, known in content.items()]
     if not isinstance(clients, list) or not clients:
         raise KnowledgeError(
             f'{path}: a list "clients" of objects with "name" and "known" is missing; '
-            'write {"clients": [{"name": ..., "known": [ids of nodes]}, ...]}'
+            'write {"clients": [{"name": ..., "known": [ids of nodes]}, ...]}, or '
+            '{"zoo": "everything", "museum": [ids of nodes]}'
         )
     rows: list[_Row] = []
     names: list[str] = []
@@ -82,8 +89,10 @@ def _name(entry: Any, place: str) -> str:
     return name
 
 
-def _known(entry: dict[str, Any], place: str) -> list[str]:
+def _known(entry: dict[str, Any], place: str) -> list[str] | None:
     known = entry.get("known")
+    if known == EVERYTHING:
+        return None
     if not isinstance(known, list) or not all(isinstance(node, str) for node in known):
-        raise KnowledgeError(f'{place}: "known" must be a list of node ids')
+        raise KnowledgeError(f'{place}: "known" must be a list of node ids, or "everything"')
     return known

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgrain.checked_json import write_checked_json
-from fedgrain.data.decode import decode_image
+from fedgrain.data.any_images import as_pixels
 from fedgrain.data.images import LabelledImages, Normalisation
-from fedgrain.errors import DataError, RunError
+from fedgrain.errors import RunError
 from fedgrain.federated import ImageSource, Source
 from fedgrain.heads import DecoupledModel, Head
 from fedgrain.heads.chunks import samples_at_once
@@ -36,6 +37,21 @@ class Prediction:
     ids: tuple[str, ...]
     names: tuple[str, ...]
     probabilities: tuple[float, ...]
+
+    @property
+    def id(self) -> str:
+        """The predicted node."""
+        return self.ids[-1]
+
+    @property
+    def name(self) -> str:
+        """The name of the predicted node."""
+        return self.names[-1]
+
+    @property
+    def probability(self) -> float:
+        """The probability of the predicted node."""
+        return self.probabilities[-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +105,9 @@ class TrainedModel:
     def _on_device(self, batch: Tensor) -> Tensor:
         return batch.to(next(self.net.parameters()).device)
 
-    def node_log_probs(self, images: NDArray[np.uint8]) -> Tensor:
-        """Return log P of every node of H [images, nodes]."""
+    def node_log_probs(self, images: Any) -> Tensor:
+        """Return log P of every node of H [images, nodes]; images as in :meth:`predict`."""
+        images = self.pixels(images)
         return torch.cat(list(self.log_prob_blocks(images, np.arange(len(images)))))
 
     def log_prob_blocks(self, images: Images, chosen: NDArray[np.int64]) -> Iterator[Tensor]:
@@ -112,11 +129,34 @@ class TrainedModel:
             return self.net.node_log_probs(batch)
         return node_log_probs(self.net, self.head, batch)
 
+    def pixels(self, images: Any) -> NDArray[np.uint8]:
+        """Return images in any form as the array the net takes: :func:`as_pixels`."""
+        return as_pixels(images, self.image_shape, self.interpolation)
+
+    def probabilities(self, images: Any) -> dict[str, NDArray[np.float32]]:
+        """Return a column per node: its probability for each image, ready for ``pandas.DataFrame``.
+
+        Images are given as in :meth:`predict`. A column is named as its node, from the root down;
+        where several nodes have a name, with the id behind it.
+        """
+        table = self.node_log_probs(images).exp().cpu().numpy()
+        tree, twice = self.taxonomy, Counter(self.taxonomy.names)
+        names = [
+            name if twice[name] == 1 else f"{name} ({node})"
+            for node, name in zip(tree.ids, tree.names, strict=True)
+        ]
+        return dict(zip(names, table.T, strict=True))
+
     def predict(
-        self, images: NDArray[np.uint8], rule: str = "leaf", threshold: float | None = None
+        self, images: Any, rule: str = "leaf", threshold: float | None = None
     ) -> list[Prediction]:
-        """Predict a node for each image, by the rules of section 7."""
+        """Predict a node for each image, by the rules of section 7.
+
+        Images are paths, PIL images, or arrays or tensors of any size and kind, one or several: see
+        :func:`fedgrain.data.any_images.as_pixels`. The answer is always a list.
+        """
         found = []
+        images = self.pixels(images)
         for table in self.log_prob_blocks(images, np.arange(len(images))):
             nodes = predict(table, self.taxonomy, rule, threshold, self.full_taxonomy)
             found += [self._along(row, node) for row, node in zip(table, nodes, strict=True)]
@@ -129,22 +169,6 @@ class TrainedModel:
             tuple(self.taxonomy.names[n] for n in path),
             tuple(log_probs[path].exp().tolist()),
         )
-
-    def read_images(self, paths: Sequence[str | Path]) -> NDArray[np.uint8]:
-        """Decode image files as the model's data set was decoded."""
-        height, width, _ = self.image_shape
-        if height != width:
-            raise RunError(f"the model takes {height} x {width} images; give them as arrays")
-        images = np.empty((len(paths), *self.image_shape), np.uint8)
-        for number, path in enumerate(paths):
-            try:
-                images[number] = decode_image(path, height, self.interpolation)
-            except FileNotFoundError:
-                raise DataError(f"{path}: there is no such file") from None
-            except Exception as error:  # decoders raise anything on damaged files
-                reason = str(error).replace(repr(str(path)), "").strip() or type(error).__name__
-                raise DataError(f"{path}: not a readable image ({reason})") from None
-        return images
 
     # files
 

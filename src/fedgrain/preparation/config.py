@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 from collections.abc import Mapping
@@ -181,6 +182,11 @@ class Config:
         None, "the bound local-only: this client trains alone (numbered from 0)"
     )
 
+    def __new__(cls, *_: Any, **settings: Any) -> Config:
+        """Refuse a setting that there is not, and name the nearest; ``__init__`` does the rest."""
+        _known(settings, "a setting")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         for setting in fields(self):
             _check_type(setting.name, getattr(self, setting.name))
@@ -332,7 +338,11 @@ def _check_choice(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
         return
     own = ", or your own as module:callable" if metadata["own"] else ""
     own = ", a file of yours that ends in .json" * (name == "knowledge") + own
-    raise ConfigError(f"{name} {value!r} does not exist; choose one of {', '.join(choices)}{own}")
+    near = difflib.get_close_matches(value, choices, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ConfigError(
+        f"{name} {value!r} does not exist; choose one of {', '.join(choices)}{own}{hint}"
+    )
 
 
 def toml_value(value: Any) -> str:

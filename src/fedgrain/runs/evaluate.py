@@ -12,6 +12,8 @@ from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
 from fedgrain.heads import DecoupledModel
 from fedgrain.models.trained_model import Images, TrainedModel
+from fedgrain.scoring.breakdown import per_class
+from fedgrain.scoring.metrics import comparable
 from fedgrain.scoring.rules import check_rule, predict
 from fedgrain.scoring.summary import Summary, score
 
@@ -35,6 +37,28 @@ def evaluate(
     truth = truths(model, data, chosen)
     nodes = predicted_nodes(model, model.inputs(data), chosen, rule, threshold)
     return asdict(scores_of(model, nodes, truth))
+
+
+def class_rows(
+    model: TrainedModel, data: LabelledImages, chosen: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    """Return the scores of each class among the chosen images; predictions are leaves."""
+    tree, truth = model.full_taxonomy, truths(model, data, chosen)
+    nodes = predicted_nodes(model, model.inputs(data), chosen, "leaf", None)
+    found = per_class(truth, comparable(nodes, truth, model.taxonomy, tree), tree)
+    return [
+        {
+            "id": tree.ids[node],
+            "name": tree.names[node],
+            "depth": int(tree.depth[node]),
+            "images": int(found.samples[place]),
+            "hr": float(found.hr[place]),
+            "hp": float(found.hp[place]),
+            "hf": float(found.hf[place]),
+            "accuracy": float(found.accuracy[place]),
+        }
+        for place, node in enumerate(found.nodes.tolist())
+    ]
 
 
 def truths(

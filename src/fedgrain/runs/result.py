@@ -6,17 +6,16 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedgrain.arithmetic import one_thread
 from fedgrain.federated.algorithm import FinalModel
 from fedgrain.federated.federation import Indices
 from fedgrain.models.trained_model import Prediction, TrainedModel
 from fedgrain.preparation.config import Config
-from fedgrain.preparation.prepare import Prepared
+from fedgrain.preparation.prepare import Prepared, load_images, server_validation
 from fedgrain.preparation.zero_shot import seen_and_unseen_hf
 from fedgrain.runs.checkpoint import RunProgress
-from fedgrain.runs.evaluate import predicted_nodes, scores_of, truths
+from fedgrain.runs.evaluate import class_rows, predicted_nodes, scores_of, truths
+from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.summary import Summary
 
 
@@ -27,6 +26,7 @@ class Result:
     values: dict[str, Any]
     model: TrainedModel
     folder: Path | None
+    lines: tuple[dict[str, Any], ...] = ()  # of its rounds, where no folder keeps them
 
     @property
     def hf(self) -> float | None:
@@ -94,8 +94,28 @@ class Result:
         """Ids of the branches that were never trained."""
         return list(self.values["untrained_branches"])
 
-    def predict(self, images: NDArray[np.uint8], **rule: Any) -> list[Prediction]:
-        """Predict a path for each image [images, height, width, channels]."""
+    def history(self) -> list[dict[str, Any]]:
+        """Return a row per round, or cycle, as ``metrics.jsonl`` has it; ready for ``pandas``."""
+        return list(self.lines) if self.folder is None else RunFolder(self.folder).metrics_lines()
+
+    def class_scores(self) -> list[dict[str, Any]]:
+        """Return a row per class of the tested images, ready for ``pandas``; empty without any.
+
+        A row has the class (``id``, ``name``, ``depth``), how many ``images`` have it as their
+        label, and the means of ``hr``, ``hp``, ``hf`` and ``accuracy`` over them. The data set of
+        the run is loaded again, and its images are predicted again.
+        """
+        if self.tested_on is None:
+            return []
+        config = Config(**self.values["config"]).complete()
+        data = load_images(config, self.model.trunk)
+        held_out = self.tested_on == "validation"
+        chosen = server_validation(config, data) if held_out else data.split_indices("test")
+        with one_thread():
+            return class_rows(self.model, data, chosen)
+
+    def predict(self, images: Any, **rule: Any) -> list[Prediction]:
+        """Predict a path for each image: :meth:`fedgrain.TrainedModel.predict`."""
         return self.model.predict(images, **rule)
 
     def _number(self, name: str) -> float | None:

@@ -155,6 +155,16 @@ def disk_space(place: RunFolder | None) -> Iterator[None]:
         ) from None
 
 
+class _KeptLines(Callback):
+    """Keeps the line of every round, for a run that no folder keeps."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+
+    def on_round_end(self, line: dict[str, Any]) -> None:
+        self.lines.append(line)
+
+
 @dataclass(frozen=True)
 class ReadyRun:
     """What a run needs before its first round, apart from an engine."""
@@ -177,8 +187,9 @@ def train_and_test(
 
     ``about`` is called at the end and returns further entries of the result.
     """
+    kept = _KeptLines()
     with disk_space(place):
-        progress = _train_rounds(ready, engine, place, callbacks)
+        progress = _train_rounds(ready, engine, place, (*callbacks, kept))
         final = ready.algorithm.final_model(progress.state, engine)
         model = ready.description.with_weights(final.weights, by_branch=final.by_branch)
         values = result_values(ready.config, ready.prepared, model, final, progress)
@@ -190,7 +201,9 @@ def train_and_test(
             place.write_result(values, progress.lines)
     for callback in callbacks:
         callback.on_run_end(values)
-    return Result(values, model, place.path if place else None)
+    if place:
+        return Result(values, model, place.path)
+    return Result(values, model, None, tuple(kept.lines))
 
 
 def _train_rounds(
