@@ -19,6 +19,7 @@ from fedgrain.federated.federation import Indices, Source
 from fedgrain.federated.local_training import snapshot
 from fedgrain.heads import CondSoftmax, DecoupledModel, build_head, decouple
 from fedgrain.heads.chunks import samples_at_once
+from fedgrain.heads.promises import check_promises
 from fedgrain.randomness import numpy_generator, torch_generator_from
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.trunks import build_trained
@@ -43,7 +44,10 @@ class BuiltModel:
         check_pair(spec.net, spec.head, NetError)
         self.spec, self.taxonomy = spec, taxonomy
         self.device = torch.device(device)
-        self.head = build_head(spec.head, taxonomy, **spec.head_settings).to(self.device)
+        head = build_head(spec.head, taxonomy, **spec.head_settings)
+        if ":" in spec.head:
+            check_promises(spec.head, head)
+        self.head = head.to(self.device)
         check_supervision(self.head.name, spec.supervision, HeadError, self.head.supervisions)
         generator = torch_generator_from(numpy_generator(seed, "initial weights"))
         outputs = self.head.num_outputs
