@@ -60,7 +60,7 @@ def test_init_writes_an_app_and_keeps_secrets_beside_it(fedgrain: Run, place: Pa
     chosen = (app.config.dataset, app.config.validation, app.config.knowledge)
     assert chosen == ("folder", "clients", "inferred")
     assert (app.config.clients, app.config.join_ratio) == (None, 1.0)  # both train in every round
-    assert app.config.supervision == "marginal"  # of inferred knowledge
+    assert app.config.supervision == "learned"  # of inferred knowledge
     assert app.config.client_time_limit == 600.0  # a site that hangs does not stop the others
     assert "count-rounding = 50" in (out / "app" / "pyproject.toml").read_text()
     secrets = [out / "operator" / "ca.key", out / "certificates" / "server.key"]

@@ -416,7 +416,7 @@ def test_what_a_site_says_of_a_failure_names_no_file_or_label(
     node = {"site": "museum", "images": str(manifest)}
     settings = {"sites": '["museum"]', "count-rounding": 1}
     answer = answered(lambda site: site.counts().record(), package, node, settings)
-    assert dict(answer.config_records["failed"]) == {"fault": "DataError"}
+    assert dict(answer.config_records["failed"]) == {"fault": "ManifestError"}
     assert list(answer) == ["failed"]
     assert "patient.png" in capsys.readouterr().err  # the site itself is told
 

@@ -178,7 +178,7 @@ def test_sentence_without_an_alpha():
     config = Config(knowledge="inferred", head="flat-softmax").complete()
     told = run_sentence(config, result, None)
     assert told == (
-        "On glyphs with knowledge inferred from labels, flat-softmax/marginal ends with a "
+        "On glyphs with knowledge inferred from labels, flat-softmax/learned ends with a "
         "validation HF 0.500."
     )
     counts = {"samples": 10, "hf": 0.5, "leaf_samples": 2, "leaf_hf": 0.25}

@@ -17,7 +17,7 @@ from own_site import own, site
 def test_a_manifest_that_names_clients_is_a_real_federation(tmp_path) -> None:
     config = completed(own(site(tmp_path / "few")))
     assert (config.partition, config.knowledge, config.supervision) == (
-        "manifest", "inferred", "marginal"
+        "manifest", "inferred", "learned"
     )  # fmt: skip
     assert (config.alpha, config.clients, config.join_ratio) == (None, None, 1.0)
     assert config.image_size == 28  # the median of the shorter sides, not 64

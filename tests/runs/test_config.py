@@ -95,10 +95,11 @@ def test_defaults_that_depend_on_other_settings() -> None:
     assert (folder.join_ratio, folder.batch, folder.coarsen) == (None, 32, False)  # by its sites
     assert Config(dataset="cifar100").complete().max_children == 8
     inferred = Config(knowledge="inferred")
-    assert inferred.complete().supervision == "marginal"
+    assert inferred.complete().supervision == "learned"
+    assert replace(inferred, algorithm="fedbdft").complete().supervision == "learned"
+    assert replace(inferred, head="softmax-margin").complete().supervision == "marginal"
     assert replace(inferred, head="cond-sigmoid").complete().supervision == "paper"
     assert replace(inferred, head="mine:Head").complete().supervision == "paper"
-    assert replace(inferred, algorithm="fedbdft").complete().supervision == "paper"
     assert {Config(algorithm=name).complete().supervision for name in ALGORITHMS} == {"paper"}
 
 
@@ -112,7 +113,7 @@ def test_what_is_known_about_labellers_is_used_unless_told_otherwise() -> None:
             assert replace(given, head=name).complete().supervision == "marginal"
         for name in ("cond-sigmoid", "mine:Head"):
             assert replace(given, head=name).complete().supervision == "paper"
-        assert replace(given, pooled=True).complete().supervision == "marginal"
+        assert replace(given, pooled=True).complete().supervision == "projection"
         assert replace(given, supervision="paper").complete().supervision == "paper"
         assert replace(given, laziness=0.1).complete().laziness == 0.1
 

@@ -26,7 +26,7 @@ def test_a_real_federation_is_shown_site_by_site(tmp_path) -> None:
     assert found["site"].split()[:2] == ["site", "2"] and "1: 5" in found["site"]
     assert "2 of 2 classes  no label occurs once" in found["site"]
     assert "by the sites" in found["validation"] and "100% of their labels" in found["validation"]
-    assert found["model"].endswith("net cnn-32, head flat-softmax, supervision marginal")
+    assert found["model"].endswith("net cnn-32, head flat-softmax, supervision learned")
     assert "at most 7 rounds of fedavg" in found["training"]
 
 

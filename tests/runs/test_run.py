@@ -314,7 +314,7 @@ def test_every_option_runs(small, settings) -> None:
     result = fedgrain.run(small(rounds=1, **settings))
     assert 0 < result.hf < 1
     if settings.get("knowledge") == "inferred":
-        assert result.values["config"]["supervision"] == "marginal"
+        assert result.values["config"]["supervision"] == "learned"
 
 
 @pytest.fixture

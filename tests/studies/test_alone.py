@@ -29,7 +29,7 @@ from fedgrain.studies.study import Study, plan_runs
 from own_sites import SITES, write_sites
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-METHOD = "cond-softmax/marginal"
+METHOD = "cond-softmax/learned"
 
 
 class Here(Executor):
@@ -107,8 +107,8 @@ def test_the_rows_are_what_the_models_score(answered, sites):
     rows = {(row.site, row.own_images): row for row in alone_rows(read_results(out))}
     data = load_images(Config(dataset="folder", data_root=str(sites), image_size=16))
     for number, site in enumerate(SITES):
-        alone = load(out / "runs" / f"folder-cond-softmax-marginal-client{number}-seed47")
-        together = load(out / "runs" / "folder-cond-softmax-marginal-seed47")
+        alone = load(out / "runs" / f"folder-cond-softmax-learned-client{number}-seed47")
+        together = load(out / "runs" / "folder-cond-softmax-learned-seed47")
         own = data.subset(np.flatnonzero(data.clients == number))
         assert rows[site, True].alone == pytest.approx(evaluate(alone, own)["hf"])
         assert rows[site, True].together == pytest.approx(evaluate(together, own)["hf"])

@@ -81,18 +81,17 @@ def join_ratio(config: Config, sites: int | None = None) -> float | None:
 def supervision(config: Config) -> str | None:
     """Return how coarse labels are read by default: what is known about labellers is used.
 
-    `projection` where the user says what clients know; `marginal` where it was inferred, as labels
-    a client knows may be missing (method, section 5); `paper` for simulations. Where the head or
-    the algorithm cannot read labels so, or it is not known (a head of the user's own), the next
-    weaker one. None while the knowledge is not decided.
+    `projection` where the user says what clients know; `learned` where nobody does, as what was
+    inferred may be wrong (method, section 11); `paper` for simulations. Where the head or the
+    algorithm cannot read labels so, or it is not known (a head of the user's own): `marginal`, else
+    `paper`. None while the knowledge is not decided.
     """
     knowledge = federation(config)["knowledge"]
     if knowledge is None:
         return None
     if knowledge in KNOWLEDGE_GENERATORS or config.head not in HEADS:
         return "paper"
-    guessed = knowledge == "inferred" or config.pooled  # pooled: whose label it is, is not kept
-    wanted = ("marginal",) if guessed else ("projection", "marginal")
+    wanted = ("learned" if knowledge == "inferred" else "projection", "marginal")
     able = set(catalogue.algorithm(config.algorithm).supervisions)
     able &= set(HEADS[config.head].supervisions)
     return next((name for name in wanted if name in able), "paper")
