@@ -130,8 +130,8 @@ def test_check_counts_and_says_what_leaves(fedgrain: Run, place: Path) -> None:
     assert all(finding["good"] for finding in said["findings"])
     assert said["counted"]["images"] == 30
     assert said["counted"]["per_depth"] == {"0": 5, "1": 10, "2": 15}
-    # a fifth of each label validates: 4 of 5 are left to train on
-    assert said["counted"]["told"]["per_branch"] == {"r": 20, "a": 8, "b": 4}
+    # a fifth of each label validates: 4 of 5 are left to train on, labels that stop there as well
+    assert said["counted"]["told"]["per_branch"] == {"r": 24, "a": 12, "b": 4}
     assert any("histogram" in line for line in said["leaves"])
     assert "images" in said["stays"] and "names of files" in said["stays"]
     rounded = check(fedgrain, place, images, "--json", "--count-rounding", 10)
@@ -154,7 +154,7 @@ def test_noise_has_its_price_told_and_all_else_stays(fedgrain: Run, place: Path)
     assert 'images="/path/to/images.csv" ledger="/path/to/zoo-releases.jsonl"' in commands
     images = manifest(place, ["a1", "a2", "a", "b1", "c", "r"] * 5)
     said = json.loads(check(fedgrain, place, images, "--json").stdout)
-    assert "told" not in said["counted"] and said["counted"]["withheld"]["per_branch"]["a"] == 8
+    assert "told" not in said["counted"] and said["counted"]["withheld"]["per_branch"]["a"] == 12
     assert "clipped to a norm of 0.5 and with noise of a deviation of 2" in said["leaves"][0]
     assert not any("histogram" in line for line in said["leaves"])
 
