@@ -59,7 +59,7 @@ def test_photographs_to_a_report(photos, on_trunk, tmp_path):
     files = find_images([photos])
     rows = list(predict_files(tmp_path / "run", files, Asked(), workers=1))
     assert len(rows) == 60 and all(row.prediction for row in rows)
-    again = model.predict(model.read_images([row.image for row in rows[:5]]))
+    again = model.predict([row.image for row in rows[:5]])
     assert again == [row.prediction for row in rows[:5]]
     page = write_report(tmp_path / "run").read_text()
     assert "No closer look" not in page and "volunteers" in page
