@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import fedgrain
+from fedgrain.checked_json import read_checked_json, write_checked_json
 from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
 from fedgrain.errors import ConfigError, NetError, RunError
 from fedgrain.federated.fedbdft import FedBDFT
@@ -21,6 +22,7 @@ from fedgrain.runs.evaluate import evaluate
 from fedgrain.tensor_files import read_tensors
 from fedgrain.trunks import StoredActivations, ThroughTrunk, find_weights
 from fedgrain.trunks.weights import read_weights
+from trunk_parts import FullCopy, TrunkNet
 
 RUN = """
 import sys, fedgrain
@@ -36,7 +38,11 @@ def assert_same(folder, original) -> None:
 
 @pytest.mark.parametrize("train", ["head", "blocks:1"])
 def test_same_bits_resumed_with_two_workers_warm_and_cold(train, on_trunk, tmp_path, monkeypatch):
-    config = on_trunk(train=train)
+    own = {}
+    if train != "head":  # a net of the user's own: workers need not import timm
+        torch.save(TrunkNet(7).state_dict(), tmp_path / "own.pth")
+        own = {"net": "trunk_parts:TrunkNet", "net_weights": str(tmp_path / "own.pth")}
+    config = on_trunk(train=train, **own)
     fedgrain.run(config, tmp_path / "one", workers=1)
 
     class Stop(fedgrain.Callback):
@@ -131,8 +137,6 @@ def test_the_cache_equals_the_same_run_without_it(train, on_trunk):
 
 def test_fedbdft_on_a_frozen_trunk_is_fedbdft_on_full_copies(on_trunk, tmp_path):
     """Brute force: each branch a whole net, whose trunk has no gradient and stays in evaluation."""
-    from trunk_parts import FullCopy, TrunkNet
-
     net = TrunkNet(7)
     torch.save(net.state_dict(), tmp_path / "own.pth")
     config = on_trunk(
@@ -216,6 +220,20 @@ def test_other_weights_are_refused_on_resume_and_predict(on_trunk, weights_file,
         load(tmp_path / "run")
     with pytest.raises((RunError, NetError), match=r"net_weights_sha256|do not fit"):
         fedgrain.run(config, tmp_path / "run")
+
+
+def test_a_model_cannot_name_code_as_its_trunk(on_trunk, tmp_path):
+    """The net of a model is checked for trust; its trunk must be that net."""
+    fedgrain.run(on_trunk(rounds=1), tmp_path / "run")
+    about = read_checked_json(tmp_path / "run" / "model.json")
+    about["trunk"]["net"] = "trunk_parts:TrunkNet"
+    write_checked_json(tmp_path / "run" / "model.json", about)
+    with pytest.raises(RunError, match="its trunk is not its net"):
+        load(tmp_path / "run")
+    about["net"] = "trunk_parts:TrunkNet"
+    write_checked_json(tmp_path / "run" / "model.json", about)
+    with pytest.raises(RunError, match="code that would run on this machine"):
+        load(tmp_path / "run")
 
 
 def test_views_are_drawn_by_the_seed_and_change_training_alone(on_trunk):

@@ -64,6 +64,8 @@ def _built(place: Path, about: dict[str, Any], net_weights: str | None) -> Train
     normalisation = _normalisation(about["mean"], about["deviation"], channels=shape[2])
     trunk = None if about.get("trunk") is None else trunk_from(about["trunk"])
     if trunk is not None:
+        if trunk.net != about["net"]:  # whose code was trusted, if it is code
+            raise ValueError("its trunk is not its net")
         trunk = here(trunk, place.parent, net_weights)
     net = _model_net(about["net"], trunk, head, shape, state, branches=about["branches"])
     return TrainedModel(

@@ -67,7 +67,9 @@ _NOTHING: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 def _model(config: Config, prepared: Prepared) -> str:
-    return f"net {prepared.spec.net}, head {config.head}, supervision {config.supervision}"
+    trunk = prepared.spec.trunk
+    how = f" (pretrained; trained: {trunk.train})" if trunk is not None else ""
+    return f"net {prepared.spec.net}{how}, head {config.head}, supervision {config.supervision}"
 
 
 def _training(config: Config) -> str:

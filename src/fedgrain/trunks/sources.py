@@ -26,7 +26,8 @@ class StoredActivations:
 
     def batch(self, indices: _Indices) -> Tensor:
         """Return the plain activations of images [batch, ...]."""
-        rows = torch.from_numpy(np.ascontiguousarray(self.array[indices]))
+        # of a plain array: a memory map is a subclass of it, slow to index
+        rows = torch.from_numpy(np.take(self.array.view(np.ndarray), indices, axis=0))
         return rows.contiguous(memory_format=torch.channels_last) if rows.ndim == 4 else rows
 
     def training_batch(self, indices: _Indices, generator: np.random.Generator) -> Tensor:
