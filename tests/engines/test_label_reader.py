@@ -30,22 +30,39 @@ def stirred(trainer):
 
 
 @pytest.mark.parametrize("head", ["flat-softmax", "ps-softmax", "cond-softmax"])
-def test_a_round_is_a_step_on_the_likelihood_of_the_labels(head):
+@pytest.mark.parametrize(("number", "trust"), [(5, 0.25), (20, 1.0), (300, 1.0)])
+def test_a_round_is_a_step_on_the_likelihood_of_the_labels(head, number, trust):
     """One batch: the step goes down the general loss under the T that EM found."""
     trainer = trainer_for(head)
     weights = stirred(trainer)
     found = trainer.label_reader(0).learned(weights)
     assert found.known[0, [NODE[name] for name in ("a", "a1", "a2", "b", "b1", "c")]].all()
     assert 0.05 < found.lazy[0, NODE["a1"]] < 0.9  # of three labels a, a3 explains a part
-    update = trainer.train(1, 0, weights, None)
+    update = trainer.train(number, 0, weights, None)
     net = trainer.model.net
     net.load_state_dict(weights)
     data = trainer.whole_data(0)
-    supervised = supervise(trainer.model.head, "learned", writes=[found.writes(0)])
+    supervised = supervise(
+        trainer.model.head, "learned", writes=[found.with_laziness(trust).writes(0)]
+    )
     loss = supervised.loss(net(data.source.batch(data.indices)), data.targets)
     gradients = torch.autograd.grad(loss, list(net.parameters()))
     for (name, value), gradient in zip(net.named_parameters(), gradients, strict=True):
         torch.testing.assert_close(update.state[name], value - 0.3 * gradient, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("full", "coarse", "weight"),
+    [(1, 1, 1.0), (1, 9, 2.25), (2, 38, 4.75), (1, 400, 20.0), (0, 3, 20.0)],
+)
+def test_full_labels_make_up_a_fifth_of_the_loss(full, coarse, weight):
+    sites = federation([["a1"] * full + ["a"] * coarse])
+    small = engine(sites, SETTINGS, head="flat-softmax", supervision="learned")
+    reader = small.trainer.label_reader(0)
+    assert reader.full_weight == pytest.approx(weight)
+    _, data = reader.shared_out(1, small.model.initial)
+    expected = [weight] * full + [1.0] * coarse
+    torch.testing.assert_close(data.targets.sum(1), torch.tensor(expected))
 
 
 def test_a_client_that_starts_again_has_the_same_t_to_the_bit():

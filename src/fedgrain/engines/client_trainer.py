@@ -71,7 +71,7 @@ class ClientTrainer:
         seed, numbers = self.settings.seed, (round_number, client if drawn_as is None else drawn_as)
         loss: Loss
         if branch is None:
-            loss, data = self._round(client, weights)
+            loss, data = self._round(round_number, client, weights)
             generator = numpy_generator(seed, "local training", *numbers)
             local = self.settings.local
             return train_locally(self.model.net, weights, loss, data, local, generator, correction)
@@ -80,13 +80,13 @@ class ClientTrainer:
         data, net = self.branch_data(client, branch), self.model.branch_nets[branch]
         return train_locally(net, weights, loss, data, self.settings.branch, generator, correction)
 
-    def _round(self, client: int, weights: State) -> tuple[Loss, TrainingData]:
+    def _round(self, round_number: int, client: int, weights: State) -> tuple[Loss, TrainingData]:
         """Return the loss and the targets of a round that starts from these weights."""
         if self.model.spec.supervision == "learned":
             reader = self.label_reader(client)
             if not isinstance(self.model.head, LeafSoftmax):
-                return reader.loss(weights).loss, self.whole_data(client)
-            supervised, data = reader.shared_out(weights)
+                return reader.loss(round_number, weights).loss, self.whole_data(client)
+            supervised, data = reader.shared_out(round_number, weights)
             return supervised.shared_loss, data
         if self.model.spec.responsibilities == "round":
             return self.supervised(client).shared_loss, self._shared_out(client, weights)

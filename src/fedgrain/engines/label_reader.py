@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from fedgrain.engines.built_model import BuiltModel
 from fedgrain.federated.averaging import State
@@ -30,6 +31,10 @@ from fedgrain.knowledge.labeller import (
 )
 from fedgrain.knowledge.labeller_em import learned
 
+_FULL_SHARE = 0.2  # of the loss that full labels make up at least
+_LARGEST_WEIGHT = 20.0  # of a full label
+_TRUSTING_ROUNDS = 20  # until what is learned about laziness is used in full
+
 
 class LabelReader:
     """The labels of one client, and what a model makes of them."""
@@ -45,6 +50,18 @@ class LabelReader:
         """Which samples have a label that leaves the class open."""
         return np.flatnonzero(self.model.taxonomy.child_counts[self.part.labels] > 0)
 
+    @property
+    def full_weight(self) -> float:
+        """How much a full label counts; a coarse one counts 1.
+
+        Coarse labels are shared out by the model itself and so hold it where it is. A few full
+        labels could not move it.
+        """
+        coarse = len(self.coarse)
+        full = len(self.part) - coarse
+        even = _FULL_SHARE * coarse / max((1.0 - _FULL_SHARE) * full, 1e-9)
+        return min(max(even, 1.0), _LARGEST_WEIGHT)
+
     def first(self) -> Supervised:
         """Return the loss as it is before anything is learned."""
         return self._supervised(labeller_model(self.model.taxonomy, self.known))
@@ -58,19 +75,22 @@ class LabelReader:
         """Return how the labellers write, as the model with these weights sees it."""
         return self._learned(self._logits(weights))
 
-    def loss(self, weights: State) -> Supervised:
+    def loss(self, round_number: int, weights: State) -> Supervised:
         """Return the loss for a round that starts from these weights."""
-        return self._supervised(self.learned(weights))
+        return self._supervised(_trusted(self.learned(weights), round_number))
 
-    def shared_out(self, weights: State) -> tuple[Supervised, TrainingData]:
-        """Return the loss for a round, and every label distributed over the leaves."""
+    def shared_out(self, round_number: int, weights: State) -> tuple[Supervised, TrainingData]:
+        """Return the loss for a round, and every label distributed over the leaves.
+
+        A full label is given a higher :attr:`full_weight` where full labels are few.
+        """
         head = self.model.head
         assert isinstance(head, LeafSoftmax)  # the trainer asks no other
         logits = self._logits(weights)
-        supervised = self._supervised(self._learned(logits))
+        supervised = self._supervised(_trusted(self._learned(logits), round_number))
         labels = torch.from_numpy(self.part.labels)
         positions = head.leaf_position.cpu()[labels].clamp_min(0)
-        shares = torch.nn.functional.one_hot(positions, len(head.sums.leaves)).float()
+        shares = self.full_weight * one_hot(positions, len(head.sums.leaves)).float()
         targets = self.targets()[self.coarse]
         blocks = zip(self.model.split(logits), self.model.split(targets), strict=True)
         if len(self.coarse):
@@ -127,6 +147,14 @@ class LabelReader:
         """Return the labellers of some samples; a single labeller has the number 0."""
         who = self.part.labellers
         return np.zeros(len(rows), np.int64) if who is None else who[rows]
+
+
+def _trusted(labellers: LabellerModel, round_number: int) -> LabellerModel:
+    """Return the labellers as they are used in a round: early rounds believe less in laziness.
+
+    A model that has learned little cannot say which open images are of known classes.
+    """
+    return labellers.with_laziness(min(1.0, round_number / _TRUSTING_ROUNDS))
 
 
 def _shares(scores: Tensor) -> NDArray[np.float64]:

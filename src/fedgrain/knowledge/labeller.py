@@ -7,7 +7,7 @@ belongs to. :mod:`fedgrain.knowledge.labeller_em` learns all this from labels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,10 @@ class LabellerModel:
         known = self.knows > 0.5
         known[:, 0] = True
         return self.taxonomy.close_upwards(known)
+
+    def with_laziness(self, factor: float) -> LabellerModel:
+        """Return the same labellers, as lazy as they are times ``factor``."""
+        return replace(self, lazy=self.lazy * factor)
 
     def writes(self, labeller: int) -> Floats:
         """Return T [leaves, depths]: how often a leaf's ancestor at each depth is written for it.
