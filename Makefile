@@ -9,13 +9,21 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$($(BIN)/python -c 'from 
 
 .PHONY: demo test test-without-avx512 lint bench bench-quick format docs
 
-.venv/.ready: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedgrain needs Python 3.11 or newer; set it with: make PYTHON=python3.11")'
-	$(PYTHON) -m venv --clear .venv
+# What the demo needs: fedgrain and what it imports. A development environment has that already.
+.venv/.lean: pyproject.toml constraints.txt
+	@if [ .venv/.ready -nt pyproject.toml ] && [ .venv/.ready -nt constraints.txt ]; then touch -r .venv/.ready $@; else \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedgrain needs Python 3.11 or newer; set it with: make PYTHON=python3.11")' && \
+	  $(PYTHON) -m venv --clear .venv && \
+	  echo "installing fedgrain and what it needs" && \
+	  $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . && \
+	  touch $@; fi
+
+# On top of it, everything for tests, lint, benchmarks and documentation.
+.venv/.ready: .venv/.lean
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: .venv/.ready
+demo: .venv/.lean
 	$(BIN)/fedgrain study demo --out demo
 	FEDGRAIN_ARITHMETIC=portable $(BIN)/fedgrain report demo
 

@@ -79,7 +79,7 @@ def test_commands_work_without_the_repository(environment, tmp_path):
     assert Path(where.strip()).is_relative_to(environment)
     assert typed(environment, tmp_path, "fedgrain --version").strip() == f"fedgrain {__version__}"
     planned = typed(environment, tmp_path, "fedgrain study demo --dry-run").split()
-    assert "glyphs-fedbdft-paper-alpha0-seed49" in planned
+    assert "glyphs-fedbdft-paper-alpha0.9-seed49" in planned
     run = "fedgrain run --clients 20 --join-ratio 0.1 --rounds 1 --workers 2"
     result = json.loads(typed(environment, tmp_path, f"{run} --out run --json"))
     assert result["rounds"] == 1 and result["faults"] == 0

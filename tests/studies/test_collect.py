@@ -177,6 +177,14 @@ def test_the_sentence_says_what_the_numbers_say(results):
     )
 
 
+def test_with_one_alpha_the_sentence_names_the_oracle(tmp_path):
+    write_study(tmp_path, {cell: hf for cell, hf in SCORES.items() if cell[1] == 0.9})
+    assert sentence(read_results(tmp_path)).endswith(
+        "above flat-softmax/paper; oracle:flat-softmax, where every site knows every class, has "
+        "0.650."
+    )
+
+
 def test_a_folder_without_a_study_is_refused(tmp_path):
     with pytest.raises(StudyError, match=r"no study here \(there is no study.toml\)"):
         read_results(tmp_path)

@@ -160,7 +160,7 @@ def run(args: argparse.Namespace) -> None:
 
         tracking = Tracking(args.track, study.name)
         tracking.prepare()
-    bar = _progress_bar()
+    bar = _progress_bar(folder)
     try:
         with dask_workers(args.dask) if args.dask else local_workers(jobs) as executor:
             outcome = run_study(study, folder, executor, bar, tracking, args.only)
@@ -218,16 +218,30 @@ def _report(folder: Path, as_json: bool, trust: Trust) -> None:
         print(written.text())
 
 
-def _progress_bar() -> Any:
-    """Return one bar for the whole study, on standard error, with the time left."""
+def _progress_bar(folder: Path) -> Any:
+    """Return one bar for the whole study, on standard error, with the time left.
+
+    The score of a run is written above it as soon as the run ends.
+    """
+    from fedgrain.runs.run_folder import RunFolder
+    from fedgrain.studies.study_folder import StudyFolder
+
+    runs = StudyFolder(folder).runs
 
     class Bar(OneBar):
+        what = ""
+
         def start(self, what: str, total: int, done: int) -> None:
+            self.what = what
             self.show(what, total, done, "run")
 
         def finished(self, name: str, problem: str | None) -> None:
             if problem is not None:
                 self.bar.write(f"failed: {name}: {problem}", file=sys.stderr)
+            elif self.what == "runs":
+                hf = RunFolder(runs / name).read_result()["hf"]
+                if hf is not None:
+                    self.bar.write(f"{name}: HF {hf:.3f}", file=sys.stderr)
             self.bar.update()
 
     return Bar()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedgrain.studies.alone import alone_headline, alone_rows
 from fedgrain.studies.collect import Results
-from fedgrain.studies.methods import Skew, is_bound, skew_name
+from fedgrain.studies.methods import Skew, is_bound, parse_method, skew_name
 
 
 def sentence(results: Results) -> str:
@@ -43,6 +43,12 @@ def sentence(results: Results) -> str:
                 f"; from alpha {low:g} to {high:g} it {_changes(lost[best])}, "
                 f"{most} {_changes(lost[most])}"
             )
+    if high is not None and low == high:  # what no skew would give is in no other column
+        for method in study.methods:
+            found = results.estimate(dataset, method, high, metric)
+            if parse_method(method).bound == "oracle" and found is not None:
+                text += f"; {method}, where every site knows every class, has {found.mean:.3f}"
+                break
     return text + "."
 
 

@@ -25,6 +25,7 @@ _DEMO_METHODS = (
     "cond-softmax/paper",
     "fedbdft/paper",
     "flat-softmax/projection",
+    "oracle:flat-softmax",
 )
 PRESETS = (
     "demo",
@@ -55,9 +56,9 @@ def preset(
             name,
             datasets=tuple(datasets or ("glyphs",)),
             methods=_DEMO_METHODS,
-            alphas=(0.0, 0.9),
+            alphas=(0.9,),
             seeds=(47, 48, 49),
-            settings={"rounds": 18, "cycles": 5, "lr": 0.1},
+            settings={"rounds": 10, "cycles": 3, "lr": 0.1},
         )
     if name == "alone":
         return _alone(tuple(datasets or ("folder",)), settings or {}, methods)
