@@ -47,6 +47,18 @@ def test_study_example_runs(tmp_path, monkeypatch):
     assert len(estimate.values) == 1
 
 
+def test_the_demos_table_is_of_the_demo():
+    demo, tables = preset("demo"), []
+    for page in (DOCS.parent / "README.md", DOCS / "studies.md"):
+        text = page.read_text("utf-8")
+        (table,) = re.findall(r"^ +alpha 0.9\nmethod .*?\nOn glyphs [^`]*", text, flags=re.S | re.M)
+        tables.append(table.split())
+        rows = re.findall(r"^(\S+) +[*_]?0\.", table, flags=re.M)
+        assert tuple(rows) == demo.methods
+    assert tables[0] == tables[1]
+    assert demo.alphas == (0.9,) and len(demo.seeds) >= 3  # enough for an interval
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
