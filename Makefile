@@ -15,7 +15,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$($(BIN)/python -c 'from 
 	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedgrain needs Python 3.11 or newer; set it with: make PYTHON=python3.11")' && \
 	  $(PYTHON) -m venv --clear .venv && \
 	  echo "installing fedgrain and what it needs" && \
-	  $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . && \
+	  $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable . && \
 	  touch $@; fi
 
 # On top of it, everything for tests, lint, benchmarks and documentation.

@@ -264,7 +264,7 @@ def test_the_comparison_of_the_page_parses_and_runs(tmp_path, monkeypatch, capsy
     small = ["--rounds", "1", "--seeds", "1", "--set", "image_size=16"]
     code, printed, errors = typed(monkeypatch, capsys, *compare, *small)
     assert code == 0, errors
-    assert re.search(r"^\S*folder-\S+-seed1: HF 0\.\d{3}$", errors, flags=re.M)  # as it ended
+    assert re.search(r"\rfolder-\S+-seed1: HF 0\.\d{3}\n", errors)  # as it ended
     assert "alpha" not in printed
     assert "HF by site (test images)" in printed
     assert re.search(r"^On folder, \S+ has the best HF, 0\.\d+", printed, flags=re.M)
