@@ -66,7 +66,7 @@ def answered(sites, tmp_path_factory):
     out, monkeypatch = tmp_path_factory.mktemp("alone") / "alone", pytest.MonkeyPatch()
     monkeypatch.setattr("fedgrain.studies.executors.local_workers", here)
     words = ["study", "alone", "--data-root", sites, "--out", out, "--rounds", 3]
-    words += ["--set", "image_size=16", "--set", "lr=0.2", "--set", "batch=8"]
+    words += ["--set", "lr=0.2", "--set", "batch=8"]  # the images' own size is found out
     printed = io.StringIO()
     with redirect_stdout(printed):
         assert main([str(word) for word in words]) == 0

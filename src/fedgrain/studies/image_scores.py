@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from fedgrain.arithmetic import one_thread
 from fedgrain.checked_json import read_checked_json
 from fedgrain.checksums import digest, write_checked
-from fedgrain.data import LabelledImages
 from fedgrain.errors import StudyError
 from fedgrain.files import read_bytes
 from fedgrain.models.model_folder import load
+from fedgrain.plugins import Trust
 from fedgrain.preparation.prepare import load_images
 from fedgrain.runs.evaluate import predicted_nodes, truths
 from fedgrain.runs.run_folder import RunFolder
@@ -54,27 +54,26 @@ def score_runs(planned: Sequence[PlannedRun], place: StudyFolder, progress: Stud
     if not missing:
         return
     progress.start("tests", len(finished), len(finished) - len(missing))
-    loaded: dict[str, LabelledImages] = {}
     for run in missing:
-        if run.config.dataset not in loaded:
-            loaded[run.config.dataset] = load_images(run.config)
-        data = loaded[run.config.dataset]
-        if data.split_counts.get("test") and data.clients is not None:
+        scores = _scores(RunFolder(place.runs / run.name), run.config.code())
+        if scores is not None:
             place.tested.mkdir(exist_ok=True)
-            write_checked(place.tested / f"{run.name}.json", _scores(run, place, data), indent=None)
+            write_checked(place.tested / f"{run.name}.json", scores, indent=None)
         progress.finished(run.name, None)
 
 
-def _scores(run: PlannedRun, place: StudyFolder, data: LabelledImages) -> dict[str, Any]:
-    """Let the model of a run predict the test images."""
-    folder, chosen = RunFolder(place.runs / run.name), data.split_indices("test")
-    model = load(folder.path, trust_code=run.config.code())
+def _scores(folder: RunFolder, trust_code: Trust) -> dict[str, Any] | None:
+    """Let the model of a run predict the test images; None if none of them names its site."""
+    model = load(folder.path, trust_code=trust_code)
+    data = load_images(folder.read_config().complete(), model.trunk)
+    if not data.split_counts.get("test") or data.clients is None:
+        return None
+    chosen = data.split_indices("test")
     truth = truths(model, data, chosen)
     with one_thread():
-        nodes = predicted_nodes(model, data.images, chosen, "leaf", None)
+        nodes = predicted_nodes(model, model.inputs(data), chosen, "leaf", None)
     prediction = comparable(nodes, truth, model.taxonomy, model.full_taxonomy)
     scores = hierarchical_scores(truth, prediction, model.full_taxonomy)
-    assert data.clients is not None  # checked by the caller
     return {
         "result": _digest(folder.result),
         "sites": list(data.client_names),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedgrain.errors import StudyError
+from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.prepare import load_images
 from fedgrain.studies.methods import parse_method
 from fedgrain.studies.study import Study
@@ -21,7 +22,7 @@ def with_sites(study: Study) -> Study:
     found = {}
     for dataset in study.datasets:
         (config, *_) = study.configs(dataset, alone[0], study.skews[0], study.seeds[0])
-        found[dataset] = load_images(config).client_names
+        found[dataset] = load_images(completed(config)).client_names
     names = next(iter(found.values()))
     if not names:
         raise StudyError(

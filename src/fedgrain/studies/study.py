@@ -77,8 +77,8 @@ class Study:
         if self.alphas is not None and not self.simulated:
             raise StudyError(
                 f"alphas are {', '.join(f'{a:g}' for a in self.alphas)}, but with knowledge "
-                f"{self.settings['knowledge']} nothing is simulated, so there is no alpha; remove "
-                f"them, or choose one of {', '.join(catalogue.KNOWLEDGE_GENERATORS)}"
+                f"{self._federation['knowledge']} nothing is simulated, so there is no alpha; "
+                f"remove them, or choose one of {', '.join(catalogue.KNOWLEDGE_GENERATORS)}"
             )
         if self.zero_shot and self.skews != (0.0,):
             raise StudyError("zero-shot needs alpha 0: set alphas to 0")
