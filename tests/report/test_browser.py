@@ -4,92 +4,17 @@ Screenshots are kept in build/screenshots.
 """
 
 import io
-import shutil
-from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from browsing import column, keep, needs_chromium
 from fedgrain.models.predict_files import PredictedFile
 from fedgrain.models.trained_model import Prediction
-from fedgrain.report.html import render, write_report
 from fedgrain.report.predictions_page import page_of_predictions
-from large_page import CLASSES, large_page
 from reported_runs import BREAKS_OUT, SCRIPT
 
-CHROMIUM = shutil.which("chromium")
-SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="there is no chromium: apt-get install chromium"
-)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            str(tmp_path_factory.mktemp("profile")),
-            executable_path=CHROMIUM,
-            args=list(FLAGS),
-            viewport={"width": 1280, "height": 900},
-        )
-        yield context
-        context.close()
-
-
-@pytest.fixture(scope="module")
-def reports(trained, study_folder, large_study_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reports")
-    made = {"run": trained, "study": study_folder, "large": large_study_folder}
-    written = {
-        name: write_report(of, trust_code=True, out=folder / f"{name}.html")
-        for name, of in made.items()
-    }
-    written["1911"] = folder / "1911.html"
-    written["1911"].write_text(render(large_page()), "utf-8")
-    return written
-
-
-@pytest.fixture
-def visit(browser, reports):
-    """Open a report; at the end nothing may have gone wrong or out."""
-    opened = []
-
-    def go(name, width=1280):
-        page = browser.new_page()
-        page.set_viewport_size({"width": width, "height": 900})
-        problems, requests = [], []
-        page.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        address = reports[name].as_uri()
-        page.goto(address)
-        page.wait_for_selector("#sunburst .slice")
-        opened.append((page, address, problems, requests))
-        return page
-
-    yield go
-    for page, address, problems, requests in opened:
-        assert problems == []
-        assert [url for url in requests if not url.startswith("data:")] == [address]
-        page.close()
-
-
-def keep(page, name):
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+pytestmark = needs_chromium
 
 
 @pytest.mark.parametrize("name", ["run", "study"])
@@ -165,12 +90,6 @@ def test_colours_by_knowledge_when_asked(visit):
     assert page.evaluate(colours) != before
     accuracy = page.get_by_role("button", name="accuracy", exact=True)
     assert accuracy.get_attribute("aria-pressed") == "false"
-
-
-def column(page, table, number):
-    return page.locator(f"#{table} tbody tr").evaluate_all(
-        "(rows, number) => rows.map(row => row.cells[number].innerText)", number
-    )
 
 
 def test_a_click_on_a_column_sorts(visit):
@@ -283,34 +202,3 @@ def hand_made_rows():
         found = Prediction(names, names, (1.0, 0.9, number / 10))
         rows.append(PredictedFile(f"photos/a/long/way/{number}.jpg", found, "", into.getvalue()))
     return [*rows, PredictedFile("photos/broken.jpg", None, "not an image of the formats PNG")]
-
-
-def test_1911_classes_open_in_seconds(visit):
-    """The best of three visits: other tests run at the same time."""
-    took = []
-    for _ in range(3):
-        page = visit("1911")
-        took.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
-        if took[-1] < 3_000:
-            break
-    assert 0 < min(took) < 3_000
-    keep(page, "1911-1280")
-
-
-def test_a_long_table_is_searched_sorted_and_continued(visit):
-    page = visit("1911")
-    rows = page.locator("#classes-2 tbody tr")
-    assert rows.count() == 40
-    page.locator("[data-more=classes-2]").click()
-    assert rows.count() == 240
-    header = page.locator("#classes-2 thead th").first
-    header.locator("button").click()
-    assert header.get_attribute("aria-sort") == "ascending"
-    names = column(page, "classes-2", 0)
-    assert names == sorted(names)
-    page.locator("input[data-searches=classes-2]").fill("NUMBER 1910")
-    assert rows.count() == 1
-    assert "smiling face number 1910" in rows.first.inner_text()
-    assert page.locator("#classes-2-shown").inner_text() == "1 of 1 rows"
-    page.locator("input[data-searches=classes-2]").fill("")
-    assert page.locator("#classes-2-shown").inner_text() == f"40 of {CLASSES:,} rows"

@@ -1,0 +1,33 @@
+"""Debian's chromium for tests, and where their screenshots go."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = shutil.which("chromium")
+SCREENSHOTS = Path(__file__).resolve().parents[1] / "build" / "screenshots"
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no chromium: apt-get install chromium"
+)
+
+
+def keep(page, name):
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+def column(page, table, number):
+    return page.locator(f"#{table} tbody tr").evaluate_all(
+        "(rows, number) => rows.map(row => row.cells[number].innerText)", number
+    )
