@@ -31,3 +31,13 @@ def column(page, table, number):
     return page.locator(f"#{table} tbody tr").evaluate_all(
         "(rows, number) => rows.map(row => row.cells[number].innerText)", number
     )
+
+
+def check_accessible(page):
+    """Let axe look for serious problems."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response
+    assert len(found["passes"]) > 10
+    told = [(v["impact"], v["id"], v["nodes"][0]["html"][:200]) for v in found["violations"]]
+    assert [one for one in told if one[0] in ("serious", "critical")] == []

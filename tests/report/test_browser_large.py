@@ -1,6 +1,6 @@
 """A report of 1,911 classes in a real browser."""
 
-from browsing import column, keep, needs_chromium
+from browsing import check_accessible, column, keep, needs_chromium
 from large_page import CLASSES
 
 pytestmark = needs_chromium
@@ -39,3 +39,12 @@ def test_a_long_table_is_searched_sorted_and_continued(visit):
     assert page.locator("#classes-2-shown").inner_text() == "1 of 1 rows"
     page.locator("input[data-searches=classes-2]").fill("")
     assert page.locator("#classes-2-shown").inner_text() == f"40 of {CLASSES:,} rows"
+
+
+def test_accessible(visit):
+    """The text of the tree is opened only at its top: below, 2,000 classes have the same markup."""
+    page = visit("1911")
+    page.evaluate(
+        "document.querySelectorAll('details').forEach(d => { d.open ||= !d.closest('.tree') })"
+    )
+    check_accessible(page)
