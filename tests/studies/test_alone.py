@@ -242,6 +242,9 @@ def test_what_cannot_be_answered_is_said(sites, tmp_path, capsys, monkeypatch):
 
 
 def test_the_method_is_the_default_of_the_settings_and_can_be_chosen():
+    given = {"partition": "manifest", "knowledge": "inferred"}
+    default = Config(dataset="folder", **given).complete()
+    assert f"{default.head}/{default.supervision}" == METHOD
     assert preset("alone").methods == (METHOD, f"local-only:{METHOD}", f"centralised:{METHOD}")
     chosen = preset("alone", methods=("flat-softmax/projection",)).methods
     assert chosen[1:] == (
