@@ -18,7 +18,7 @@ def projected_site(place: Path, *, lazy: float = 0.0, classes: int = 12, seed: i
     ``lazy`` is the share of a site's leaf labels for which it writes the parent instead.
     """
     (place / "images").mkdir(parents=True)
-    data = load_glyphs(train=2000, test=800)
+    data = load_glyphs(train=1800, test=840)
     chosen = np.sort(data.taxonomy.leaves)[:: len(data.taxonomy.leaves) // classes][:classes]
     tree = coarsen(data.taxonomy.restrict([data.taxonomy.ids[leaf] for leaf in chosen]), 3).taxonomy
     write_csv(tree, place / "taxonomy.csv")
