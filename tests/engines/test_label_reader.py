@@ -52,17 +52,19 @@ def test_a_round_is_a_step_on_the_likelihood_of_the_labels(head, number, trust):
 
 
 @pytest.mark.parametrize(
-    ("full", "coarse", "weight"),
-    [(1, 1, 1.0), (1, 9, 2.25), (2, 38, 4.75), (1, 400, 20.0), (0, 3, 20.0)],
+    ("full", "coarse", "laziness", "weight"),
+    [(1, 1, 0.9, 1.0), (1, 9, 0.9, 2.25), (2, 38, 0.9, 4.75), (1, 400, 0.8, 5.0), (1, 9, 0.0, 1.0)],
 )
-def test_full_labels_make_up_a_fifth_of_the_loss(full, coarse, weight):
+def test_full_labels_that_laziness_made_few_count_more(full, coarse, laziness, weight):
+    """They make up a fifth of the loss, but none counts for more than laziness took."""
     sites = federation([["a1"] * full + ["a"] * coarse])
     small = engine(sites, SETTINGS, head="flat-softmax", supervision="learned")
     reader = small.trainer.label_reader(0)
-    assert reader.full_weight == pytest.approx(weight)
+    assert reader.full_weight(laziness) == pytest.approx(weight)
+    found = reader.learned(small.model.initial).lazy[0, NODE["a1"]]
     _, data = reader.shared_out(1, small.model.initial)
-    expected = [weight] * full + [1.0] * coarse
-    torch.testing.assert_close(data.targets.sum(1), torch.tensor(expected))
+    expected = [reader.full_weight(found)] * full + [1.0] * coarse
+    torch.testing.assert_close(data.targets.sum(1), torch.tensor(expected, dtype=torch.float32))
 
 
 def test_a_client_that_starts_again_has_the_same_t_to_the_bit():

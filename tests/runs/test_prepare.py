@@ -88,7 +88,7 @@ def test_clients_hold_out_their_own_where_the_server_has_none(small) -> None:
 
 def test_inferred_knowledge_of_a_manifest(small) -> None:
     settings = {"dataset": "own_parts:manifest_like", "partition": "manifest"}
-    config = small(knowledge="inferred", coarsen=False, **settings)
+    config = small(knowledge="inferred", min_count=2, coarsen=False, **settings)
     federation = prepare(config).federation
     assert [client.name for client in federation.clients] == ["oslo", "rome", "kiel"]
     assert [len(client.train) for client in federation.clients] == [108, 108, 0]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.catalogue import DATASETS, DOWNLOADABLE
-from fedgrain.cli.arguments import add_json, print_json
+from fedgrain.cli.arguments import add_json, add_trust, print_json
 from fedgrain.cli.data_text import fix_lines, folder_json, folder_lines
+from fedgrain.cli.labeller_text import FoundLabellers
 
 if TYPE_CHECKING:
     from fedgrain.data import LabelledImages
@@ -67,6 +68,14 @@ def _add_show(actions: Any) -> None:
         help="folder: follow links to images outside it",
     )
     show.add_argument(
+        "--model",
+        type=Path,
+        metavar="RUN",
+        help="a finished run: also say what each labeller seems to know, how often it stops "
+        "early, and which labels look wrong",
+    )
+    add_trust(show)
+    show.add_argument(
         "--out", type=Path, metavar="DIR", help="draw a contact sheet per branch of the taxonomy"
     )
     add_json(show)
@@ -119,18 +128,22 @@ def _run_list(args: argparse.Namespace) -> None:
 
 def _run_show(args: argparse.Namespace) -> None:
     """Load, print and draw."""
-    data, report = _loaded(args)
+    data, report, paths = _loaded(args)
+    found = _labellers(args, data) if args.model else None
     if args.out:
         from fedgrain.data.contact_sheet import write_contact_sheets
 
         sheets = write_contact_sheets(data, args.out)
         print(f"drew {len(sheets)} contact sheets in {args.out}", file=sys.stderr)
     if args.json:
-        print_json({**(folder_json(report) if report else {}), **as_json(data)})
+        shown = {**(folder_json(report) if report else {}), **as_json(data)}
+        print_json({**shown, **({"labellers": found.as_json(paths)} if found else {})})
         return
     if report:
         print("\n".join(folder_lines(report)) + "\n")
     print(describe(data))
+    if found:
+        print("\n" + "\n".join(found.lines(paths)))
 
 
 def _run_fix(args: argparse.Namespace) -> int:
@@ -151,8 +164,22 @@ def _run_fix(args: argparse.Namespace) -> int:
     return SOMETHING_LEFT if fixed.left else 0
 
 
-def _loaded(args: argparse.Namespace) -> tuple[LabelledImages, FolderReport | None]:
-    """Load the data set the arguments ask for; report on a folder of images.
+def _labellers(args: argparse.Namespace, data: LabelledImages) -> FoundLabellers:
+    """Ask the model of a run about the labels."""
+    from fedgrain.models.label_check import check_labels, wrote_by_site
+    from fedgrain.models.model_folder import load
+
+    model = load(args.model, trust_code=args.trust_code)
+    images = model.inputs(data)
+    sites = wrote_by_site(model, data)
+    found = [finding for site in sites for finding in check_labels(model, images, site)]
+    return FoundLabellers(found, model.taxonomy)
+
+
+def _loaded(
+    args: argparse.Namespace,
+) -> tuple[LabelledImages, FolderReport | None, list[str] | None]:
+    """Load the data set the arguments ask for; report on a folder of images, with their files.
 
     A folder is shown however many of its images are unreadable, unless the user sets the share.
     """
@@ -160,18 +187,29 @@ def _loaded(args: argparse.Namespace) -> tuple[LabelledImages, FolderReport | No
 
     options = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
     if args.dataset != "folder":
-        return load_dataset(args.dataset, root=args.root, **options), None
+        return load_dataset(args.dataset, root=args.root, **options), None, None
     from fedgrain.data.decode import Decoding
     from fedgrain.data.folder import load_listed
     from fedgrain.data.folder_report import report_folder
 
     decoding = Decoding(
-        args.size or _SIZE, 1.0 if args.max_unreadable is None else args.max_unreadable
+        args.size or _model_side(args) or _SIZE,
+        1.0 if args.max_unreadable is None else args.max_unreadable,
     )
     listed = load_listed(
         args.root, args.manifest, args.taxonomy, decoding, allow_links=bool(args.allow_links)
     )
-    return listed.labelled(), report_folder(listed)
+    paths = [str(listed.rows.paths[row]) for row in listed.stored.labels.tolist()]
+    return listed.labelled(), report_folder(listed), paths
+
+
+def _model_side(args: argparse.Namespace) -> int | None:
+    """Return the side of the images that the given model takes."""
+    if not args.model:
+        return None
+    from fedgrain.models.model_folder import load
+
+    return load(args.model, trust_code=args.trust_code).image_shape[0]
 
 
 def as_json(data: LabelledImages) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from fedgrain.knowledge.labeller import (
     Evidence,
     LabellerModel,
     children_of,
+    gathered,
     inferred_known,
     label_counts,
     labeller_model,
@@ -32,7 +33,6 @@ from fedgrain.knowledge.labeller import (
 from fedgrain.knowledge.labeller_em import learned
 
 _FULL_SHARE = 0.2  # of the loss that full labels make up at least
-_LARGEST_WEIGHT = 20.0  # of a full label
 _TRUSTING_ROUNDS = 20  # until what is learned about laziness is used in full
 
 
@@ -50,17 +50,16 @@ class LabelReader:
         """Which samples have a label that leaves the class open."""
         return np.flatnonzero(self.model.taxonomy.child_counts[self.part.labels] > 0)
 
-    @property
-    def full_weight(self) -> float:
-        """How much a full label counts; a coarse one counts 1.
+    def full_weight(self, laziness: float) -> float:
+        """Return how much a full label counts; a coarse one counts 1.
 
         Coarse labels are shared out by the model itself and so hold it where it is. A few full
-        labels could not move it.
+        labels could not move it. Each stands at most for those that laziness made coarse.
         """
         coarse = len(self.coarse)
         full = len(self.part) - coarse
         even = _FULL_SHARE * coarse / max((1.0 - _FULL_SHARE) * full, 1e-9)
-        return min(max(even, 1.0), _LARGEST_WEIGHT)
+        return min(max(even, 1.0), 1.0 / (1.0 - laziness))
 
     def first(self) -> Supervised:
         """Return the loss as it is before anything is learned."""
@@ -82,21 +81,29 @@ class LabelReader:
     def shared_out(self, round_number: int, weights: State) -> tuple[Supervised, TrainingData]:
         """Return the loss for a round, and every label distributed over the leaves.
 
-        A full label is given a higher :attr:`full_weight` where full labels are few.
+        A full label is given a higher :meth:`full_weight` where laziness made full labels few.
         """
         head = self.model.head
         assert isinstance(head, LeafSoftmax)  # the trainer asks no other
         logits = self._logits(weights)
-        supervised = self._supervised(_trusted(self._learned(logits), round_number))
+        found = self._learned(logits)
+        supervised = self._supervised(_trusted(found, round_number))
         labels = torch.from_numpy(self.part.labels)
         positions = head.leaf_position.cpu()[labels].clamp_min(0)
-        shares = self.full_weight * one_hot(positions, len(head.sums.leaves)).float()
+        weight = self.full_weight(self._laziness(found))
+        shares = weight * one_hot(positions, len(head.sums.leaves)).float()
         targets = self.targets()[self.coarse]
         blocks = zip(self.model.split(logits), self.model.split(targets), strict=True)
         if len(self.coarse):
             open_shares = [supervised.responsibilities(*block).cpu() for block in blocks]
             shares[torch.from_numpy(self.coarse)] = torch.cat(open_shares)
         return supervised, TrainingData(self.source, self.part.indices, shares)
+
+    def _laziness(self, found: LabellerModel) -> float:
+        """Return how often the client's labellers write a leaf they know early, over all labels."""
+        leaf = self.model.taxonomy.leaves[0]  # the same for all leaves
+        labels = self.passes[:, 0]
+        return float((found.lazy[:, leaf] * labels).sum() / max(labels.sum(), 1.0))
 
     def targets(self) -> Tensor:
         """Return the labels [samples]; with several labellers also who wrote each [samples, 2]."""
@@ -130,10 +137,9 @@ class LabelReader:
             of_children = self.model.head.node_log_probs(block).gather(1, columns)
             found.append(of_children.masked_fill(columns == 0, -torch.inf).cpu())
         scores = torch.cat(found) if len(labels) else torch.empty(children.shape)
-        taxonomy, who = self.model.taxonomy, self._who(self.coarse)
-        asked = self.passes[:, np.maximum(taxonomy.parents, 0)] > 0
-        asked[:, 0] = False
-        return learned(taxonomy, Evidence(self.passes, asked, who, children, _shares(scores)))
+        taxonomy, part = self.model.taxonomy, self.part
+        count, shares = len(self.known), _shares(scores)
+        return learned(taxonomy, gathered(taxonomy, part.labels, part.labellers, count, shares))
 
     def _logits(self, weights: State) -> Tensor:
         """Return the model's logits for the coarse samples."""

@@ -77,6 +77,23 @@ class Evidence:
     probabilities: Floats  # [images, most children], 0 where there are fewer
 
 
+def gathered(
+    taxonomy: Taxonomy, labels: Ints, labellers: Ints | None, count: int, probabilities: Floats
+) -> Evidence:
+    """Return the evidence in all labels of a site's ``count`` labellers.
+
+    ``probabilities`` [coarse labels, most children] are those of :func:`children_of` the labels
+    that are not leaves, in order.
+    """
+    who = np.zeros_like(labels) if labellers is None else labellers
+    coarse = np.flatnonzero(taxonomy.child_counts[labels] > 0)
+    passes = label_counts(taxonomy, labels, labellers, count).astype(np.float64)
+    asked = passes[:, np.maximum(taxonomy.parents, 0)] > 0
+    asked[:, 0] = False
+    children = children_of(taxonomy, labels[coarse])
+    return Evidence(passes, asked, who[coarse], children, probabilities)
+
+
 def inferred_known(
     taxonomy: Taxonomy, labels: Ints, labellers: Ints | None = None, count: int = 1
 ) -> BoolArray:
