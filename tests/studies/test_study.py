@@ -610,3 +610,12 @@ def test_configs_are_refused_before_anything_is_written(tmp_path):
     with pytest.raises((ConfigError, StudyError), match=r"alpha is 0\.8"):
         worked_off(replace(SMALL, alphas=(0.8,)), tmp_path / "s")
     assert not (tmp_path / "s").exists()
+
+
+def test_a_simulated_study_of_an_older_version_is_the_same_study() -> None:
+    """It recorded how often a label must occur, which only inferred knowledge uses."""
+    before = Study("s", settings={"min_count": 2, "partition": "iid", "knowledge": "relational",
+                                  "clients": 10})  # fmt: skip
+    assert before.complete() == Study("s").complete()
+    inferred = {"partition": "manifest", "knowledge": "inferred", "min_count": 3}
+    assert Study("s", settings=inferred).complete().settings["min_count"] == 3

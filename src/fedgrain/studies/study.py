@@ -189,6 +189,8 @@ class Study:
         if not any(catalogue.dataset(dataset).own_images for dataset in self.datasets):
             known = replace(known, **federation(known))  # of own images the data decides
         given = {**known.settings(), **self.settings}
+        if self.simulated:  # older studies recorded it, although it had no meaning
+            given["min_count"] = None
         kept = {n: v for n, v in given.items() if v is not None and n not in GRID}
         alphas = tuple(alpha for alpha in self.skews if alpha is not None)
         return replace(self, settings=kept, alphas=alphas or None)
