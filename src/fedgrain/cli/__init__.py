@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from fedgrain.cli import (
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
-            warnings.showwarning = _warn
+            warnings.showwarning = _warner()
             return args.run(args) or 0  # a command may end with a code of its own
     except FedgrainError as error:
         return _fail(str(error))
@@ -78,9 +78,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Write a warning as one line, without the place in our code."""
-    print(f"fedgrain: warning: {one_line(message, LONGEST)}", file=sys.stderr)
+def _warner() -> Callable[..., None]:
+    """Return what writes a warning as one line, without the place in our code, each text once."""
+    said: set[str] = set()
+
+    def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = one_line(message, LONGEST)
+        if text not in said:
+            said.add(text)
+            print(f"fedgrain: warning: {text}", file=sys.stderr)
+
+    return warn
 
 
 def _fail(message: str) -> int:

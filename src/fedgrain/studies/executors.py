@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -134,10 +135,12 @@ class _Process:
         """Call a function in the process and return or raise its outcome; EOFError if it died."""
         try:
             self._calls.send((fn, args, kwargs))
-            error, answer = self._calls.recv()
+            error, answer, said = self._calls.recv()
         except (EOFError, OSError):
             self._process.join()
             raise EOFError from None
+        for text in said:  # the same words of several runs are shown once
+            warnings.warn(text, stacklevel=1)
         if error is not None:
             raise error
         return answer
@@ -157,17 +160,20 @@ def _answer(calls: Connection, lifeline: Connection) -> None:
             fn, args, kwargs = calls.recv()
         except (EOFError, OSError):
             return
-        outcome: tuple[BaseException | None, Any]
+        answer, problem = None, None
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", UserWarning)
+            try:
+                answer = fn(*args, **kwargs)
+            except Exception as error:
+                problem = error
+        told = [str(one.message) for one in said if one.category is UserWarning]
         try:
-            outcome = (None, fn(*args, **kwargs))
-        except Exception as error:
-            outcome = (error, None)
-        try:
-            calls.send(outcome)
+            calls.send((problem, answer, told))
         except OSError:
             return
         except Exception as error:  # what cannot be pickled
-            calls.send((StudyError(f"{type(error).__name__}: {error}"), None))
+            calls.send((StudyError(f"{type(error).__name__}: {error}"), None, told))
 
 
 @contextmanager
