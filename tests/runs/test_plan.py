@@ -3,7 +3,7 @@
 import pytest
 
 from fedgrain import Config
-from fedgrain.cli.run import time_left
+from fedgrain.cli.run import progress_bar, time_left
 from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.plan import plan_of
 from fedgrain.preparation.prepare import prepare
@@ -48,3 +48,18 @@ def test_the_time_left_is_told_after_a_round() -> None:
     )
     both = time_left(Config(algorithm="fedbdft", rounds=3, cycles=9), line)
     assert "at most 2 more take about 24 s, then 9 cycles" in both
+
+
+@pytest.mark.parametrize(("second", "told"), [(0.2, 2), (11.0, 1)])
+def test_a_far_quicker_second_round_corrects_the_time_left(second, told, capsys) -> None:
+    """The first round also starts processes: its time must not frighten anyone."""
+    bar = progress_bar(Config(rounds=101))
+    for number, seconds in enumerate((12.0, second, 0.1), start=1):
+        bar.on_round_start("fedavg", number)
+        line = {"stage": "fedavg", "round": number, "seconds": seconds, "faults": []}
+        bar.on_round_end({**line, "validation_hf": 0.5})
+    bar.close()
+    said = capsys.readouterr().err
+    assert "round 1 took 12.0 s: at most 100 more take about 20 min" in said
+    assert said.count("more take about") == told
+    assert ("round 2 took 0.2 s: at most 99 more take about 20 s" in said) is (told == 2)

@@ -183,7 +183,7 @@ def progress_bar(config: Config) -> Any:
 
     class Bar(OneBar, Callback):
         stage = ""
-        timed = False
+        rounds, slowest = 0, 0.0
 
         def on_run_start(self, plan: Sequence[str]) -> None:
             print("\n".join(one_line(text, LONGEST) for text in plan), file=sys.stderr)
@@ -198,13 +198,18 @@ def progress_bar(config: Config) -> Any:
             score = describe(line.get("validation"), line["validation_hf"])
             self.bar.set_postfix_str(score, refresh=False)
             self.bar.update()
-            if not self.timed:
-                self.timed = True
+            if self._tells(line["seconds"]):
                 self._write(time_left(config, line))
             for fault in line["faults"]:
                 self._write(f"{fault['client']}: {fault['fault']}")
             for again in line.get("retries", []):
                 self._write(f"{again['of']}, again: {again['reason']}")
+
+        def _tells(self, seconds: float) -> bool:
+            """After the first round, which may start processes too, and a far quicker second."""
+            self.rounds += 1
+            before, self.slowest = self.slowest, max(self.slowest, seconds)
+            return self.rounds == 1 or (self.rounds == 2 and seconds + 1 < before / 2)
 
         def _write(self, text: str) -> None:
             self.bar.write(one_line(text, LONGEST), file=sys.stderr)
