@@ -25,6 +25,7 @@ _DEMO_METHODS = (
     "cond-softmax/paper",
     "fedbdft/paper",
     "flat-softmax/projection",
+    "flat-softmax/learned",
     "oracle:flat-softmax",
 )
 PRESETS = (
