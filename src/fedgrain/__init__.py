@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from fedgrain.preparation.config import Config
     from fedgrain.runs.evaluate import evaluate
     from fedgrain.runs.result import Result
-    from fedgrain.runs.run import Callback, resume, run
+    from fedgrain.runs.rounds import Callback
+    from fedgrain.runs.run import resume, run
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "Callback": "runs.run",
+            "Callback": "runs.rounds",
             "Config": "preparation.config",
             "Result": "runs.result",
             "TrainedModel": "models.trained_model",

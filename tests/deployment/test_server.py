@@ -30,7 +30,7 @@ from fedgrain.deployment.site import answered
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.models import model_folder
 from fedgrain.preparation.config import Config
-from fedgrain.runs import run as runs
+from fedgrain.runs.rounds import train_and_test
 from flower_wire import Answer, Wire, at
 from small_federation import TREE
 
@@ -87,7 +87,7 @@ def test_the_server_of_real_sites_trains_a_model_without_any_image(
     results = []
     monkeypatch.setattr(
         "fedgrain.deployment.server.train_and_test",
-        lambda *arguments: results.append(runs.train_and_test(*arguments)) or results[-1],
+        lambda *arguments: results.append(train_and_test(*arguments)) or results[-1],
     )
     serve(wire, package, settings)
     (result,) = results

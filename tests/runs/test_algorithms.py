@@ -5,7 +5,7 @@ import torch
 
 import fedgrain
 from fedgrain.errors import ConfigError
-from fedgrain.runs.run import Callback
+from fedgrain.runs.rounds import Callback
 
 
 class Stop(Callback):

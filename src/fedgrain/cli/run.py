@@ -178,7 +178,7 @@ def time_left(config: Config, line: Mapping[str, Any]) -> str:
 
 def progress_bar(config: Config) -> Any:
     """Return a callback that shows rounds, validation HF and the time left on standard error."""
-    from fedgrain.runs.run import Callback
+    from fedgrain.runs.rounds import Callback
     from fedgrain.scoring.validation_score import describe
 
     class Bar(OneBar, Callback):

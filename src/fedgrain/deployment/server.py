@@ -1,6 +1,6 @@
 """The server of a federation across machines: taxonomy and config, and a run folder.
 
-It runs the rounds of :mod:`fedgrain.runs.run` with the engine of the sites. Every round is in
+It runs the rounds of :mod:`fedgrain.runs.rounds` with the engine of the sites. Every round is in
 the run folder before the next begins, so a stopped run resumes at the next start.
 """
 
@@ -27,7 +27,7 @@ from fedgrain.files import append_line, read_text
 from fedgrain.messages.limits import FEWEST
 from fedgrain.messages.traffic import Traffic
 from fedgrain.parsing import parse_json
-from fedgrain.runs.run import Callback, ReadyRun, disk_space, train_and_test
+from fedgrain.runs.rounds import Callback, ReadyRun, disk_space, train_and_test
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.validation_score import describe
 from fedgrain.text import one_line

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-import json
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +28,12 @@ from fedgrain.parsing import parse_toml, refuse_unknown
 from fedgrain.plugins import named_code
 from fedgrain.preparation import defaults
 from fedgrain.preparation.config_checks import check_settings
+from fedgrain.preparation.setting_fields import check_choice, check_type, toml_value
+from fedgrain.preparation.setting_fields import setting as _setting
 
 # where files are and how they are reached: only their content affects the result
 DATA_PLACES = ("data_root", "manifest", "taxonomy", "allow_links")
 PLACES = (*DATA_PLACES, "net_weights", "embed_trunk")
-
-
-def _setting(default: Any, text: str, choices: tuple[str, ...] = (), own: bool = False) -> Any:
-    """Describe a setting and its choices; ``own`` also allows the user's module:callable."""
-    return field(default=default, metadata={"help": text, "choices": choices, "own": own})
 
 
 @dataclass(frozen=True)
@@ -189,11 +183,11 @@ class Config:
 
     def __post_init__(self) -> None:
         for setting in fields(self):
-            _check_type(setting.name, getattr(self, setting.name))
+            check_type(setting.name, getattr(self, setting.name), str(setting.type))
             value = getattr(self, setting.name)
             if str(setting.type).startswith("float") and value is not None:
                 object.__setattr__(self, setting.name, float(value))  # 0 and 0.0 are the same
-            _check_choice(setting.name, getattr(self, setting.name), setting.metadata)
+            check_choice(setting.name, getattr(self, setting.name), setting.metadata)
         check_settings(self)
 
     @property
@@ -300,57 +294,3 @@ def _known(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
     names = [setting.name for setting in fields(Config)]
     refuse_unknown(settings, names, what, ConfigError)
     return dict(settings)
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-}
-
-
-def _check_type(name: str, value: Any) -> None:
-    wanted = str(Config.__annotations__[name])
-    if value is None and wanted.endswith("| None"):
-        return
-    kind = wanted.removesuffix(" | None")
-    right = isinstance(value, _TYPES[kind]) and (kind == "bool" or not isinstance(value, bool))
-    if not right or (kind == "float" and not math.isfinite(value)):
-        raise ConfigError(f"{name} is {value!r}, but must be {_SPOKEN[kind]}")
-
-
-_SPOKEN = {
-    "str": "a text",
-    "int": "a whole number",
-    "float": "a finite number",
-    "bool": "true or false",
-}
-
-
-def _check_choice(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
-    choices = metadata["choices"]
-    if not choices or value is None or value in choices:
-        return
-    if metadata["own"] and ":" in value:
-        return
-    if name == "knowledge" and value.endswith(".json"):
-        return
-    own = ", or your own as module:callable" if metadata["own"] else ""
-    own = ", a file of yours that ends in .json" * (name == "knowledge") + own
-    near = difflib.get_close_matches(value, choices, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise ConfigError(
-        f"{name} {value!r} does not exist; choose one of {', '.join(choices)}{own}{hint}"
-    )
-
-
-def toml_value(value: Any) -> str:
-    """Write a value as TOML has it."""
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(map(toml_value, value)) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)

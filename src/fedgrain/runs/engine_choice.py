@@ -11,6 +11,7 @@ from fedgrain.catalogue import algorithm as algorithm_entry
 from fedgrain.cores import workers_wanted
 from fedgrain.engines import ClientTrainer, SequentialEngine
 from fedgrain.engines.processes import ProcessEngine
+from fedgrain.engines.shared_images import shared
 from fedgrain.errors import ConfigError
 from fedgrain.federated import Engine
 from fedgrain.federated.sampling import joining
@@ -37,6 +38,16 @@ def device_named(wanted: str) -> str:
     if kind == "cuda" and not there:
         raise ConfigError("device cuda was asked for, but torch finds none; choose cpu or auto")
     return wanted
+
+
+def trainer_of(prepared: Prepared, workers: int, device: str) -> tuple[Prepared, ClientTrainer]:
+    """Return what trains the clients; several workers share the images, which then move."""
+    if workers > 1:
+        prepared = prepared.with_rows(shared(prepared.federation.source.array))
+    trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings, device)
+    if algorithm_entry(prepared.algorithm).by_branch:
+        _ = trainer.model.branch_nets  # refuse now a net that cannot be decoupled
+    return prepared, trainer
 
 
 @contextmanager

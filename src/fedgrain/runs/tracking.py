@@ -20,7 +20,7 @@ from fedgrain.catalogue import TRACKERS
 from fedgrain.errors import ReportError
 from fedgrain.files import read_text, write_text
 from fedgrain.preparation.config import Config
-from fedgrain.runs.run import Callback
+from fedgrain.runs.rounds import Callback
 from fedgrain.runs.run_folder import RunFolder
 
 _VALIDATION = ("leaf_hf", "leaf_share", "weighted_hf")  # logged besides the HF over all labels

@@ -17,8 +17,9 @@ from typing import Any
 
 from fedgrain import catalogue
 from fedgrain.errors import StudyError
-from fedgrain.preparation.config import Config, toml_value
+from fedgrain.preparation.config import Config
 from fedgrain.preparation.defaults import CLIENTS, federation
+from fedgrain.preparation.setting_fields import toml_value
 from fedgrain.studies.methods import (
     GRID,
     Method,
