@@ -4,11 +4,11 @@ import numpy as np
 
 from fedgrain.data import LabelledImages
 from fedgrain.report.answers import Answers
-from fedgrain.report.close_look import Look, knowledge_view, show
+from fedgrain.report.close_view import Look, show
 from fedgrain.report.glossary import WORDS
+from fedgrain.report.knowledge_block import knowledge_block, knowledge_view
 from fedgrain.report.model_inspection import Sites, inspection_of
 from fedgrain.report.page_parts import Page
-from fedgrain.report.run_page import knowledge_block
 from fedgrain.report.sites_section import SiteLabels
 from fedgrain.taxonomy import Taxonomy
 

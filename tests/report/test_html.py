@@ -22,7 +22,7 @@ from fedgrain.report.interactive_plots import MOST_POINTS, over_alpha, thinned
 from fedgrain.report.map_plots import knowledge_map
 from fedgrain.report.model_inspection import Sites
 from fedgrain.report.page_tables import percent, setting
-from fedgrain.report.run_page import knowledge_name, run_sentence
+from fedgrain.report.run_results import knowledge_name, run_sentence
 from fedgrain.scoring.metrics import cut_back
 from fedgrain.studies.intervals import estimate
 from fedgrain.taxonomy import Taxonomy

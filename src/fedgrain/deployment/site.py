@@ -28,10 +28,8 @@ from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import site_names
 from fedgrain.engines import ClientTrainer, SequentialEngine
 from fedgrain.errors import DeploymentError
-from fedgrain.federated import LabelledPart
+from fedgrain.federated import Fault, LabelledPart, Update
 from fedgrain.federated.averaging import State
-from fedgrain.federated.faults import Fault
-from fedgrain.federated.local_training import Update
 from fedgrain.heads import branch_dataset
 from fedgrain.messages.wire import (
     Counts,

@@ -1,4 +1,6 @@
-"""Two of the bounds that frame every table (method, section 10); the oracle is plain alpha 0.
+"""Which clients train: all, or those of two bounds (method, section 10).
+
+The third bound, the oracle, is plain alpha 0.
 
 *centralised*: one site holds everyone's images, each with the label its own client wrote. Under
 `paper` and `marginal` it does not matter who wrote a label; otherwise the site keeps that too.
@@ -11,8 +13,9 @@ import numpy as np
 
 from fedgrain.data import LabelledImages
 from fedgrain.errors import ConfigError
-from fedgrain.federated import Client, LabelledPart
+from fedgrain.federated import Client, LabelledPart, TrainingSettings
 from fedgrain.federated.federation import Indices
+from fedgrain.federated.sampling import joining
 from fedgrain.preparation.config import Config
 
 _ANONYMOUS = frozenset({"paper", "marginal"})  # read a label alike, whoever wrote it
@@ -42,6 +45,16 @@ def own_validation(config: Config, data: LabelledImages, validation: Indices) ->
         return validation
     own = validation[data.clients[validation] == config.only_client]
     return own if len(own) and data.split_counts.get("test") else validation
+
+
+def check_enough(settings: TrainingSettings, clients: int) -> None:
+    """Refuse a run in which fewer clients take part in a round than its updates must be."""
+    taking_part = joining(clients, settings.join_ratio)
+    if settings.min_clients > taking_part:
+        raise ConfigError(
+            f"min_clients is {settings.min_clients}, but only {taking_part} of {clients} "
+            "clients take part in a round; lower it or raise join_ratio"
+        )
 
 
 def _supervisions(config: Config) -> set[str]:

@@ -32,13 +32,12 @@ from fedgrain.federated import (
     Source,
     TrainingSettings,
 )
-from fedgrain.federated.sampling import joining
 from fedgrain.models.model_folder import ModelDescription
 from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.client_labels import labelled_clients
 from fedgrain.preparation.config import Config
-from fedgrain.preparation.participants import own_validation, training_sites
+from fedgrain.preparation.participants import check_enough, own_validation, training_sites
 from fedgrain.preparation.trunk import decoding_options, trunk_of
 from fedgrain.preparation.zero_shot import hide_unseen, seen_taxonomy
 from fedgrain.taxonomy import Taxonomy, coarsen
@@ -112,12 +111,7 @@ def prepare_from(config: Config, data: LabelledImages, trunk: TrunkSpec | None =
     )
     test = data.split_indices("test") if "test" in data.split_names else np.empty(0, np.int64)
     spec, settings = model_spec(config, min(data.size), trunk), training_settings(config)
-    joining_clients = joining(len(clients), settings.join_ratio)
-    if settings.min_clients > joining_clients:
-        raise ConfigError(
-            f"min_clients is {settings.min_clients}, but only {joining_clients} of {len(clients)} "
-            "clients take part in a round; lower it or raise join_ratio"
-        )
+    check_enough(settings, len(clients))
     return Prepared(data, federation, spec, settings, config.algorithm, test)
 
 
