@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.S | re.M)
-_PROGRAMS = ("fedgrain", "pip", "make")
+_PROGRAMS = ("fedgrain ", "pip ", "make ")
 
 
 def commands(page: str) -> list[list[str]]:
@@ -17,8 +17,9 @@ def commands(page: str) -> list[list[str]]:
     found = []
     for kind, block in _BLOCK.findall(text):
         lines = block.replace("\\\n", " ").splitlines() if kind in ("", "console") else []
-        found += [shlex.split(line.removeprefix("$ ")) for line in lines]
-    return [words for words in found if words and words[0] in _PROGRAMS]
+        typed = [line.removeprefix("$ ") for line in lines]
+        found += [shlex.split(line) for line in typed if line.startswith(_PROGRAMS)]
+    return found
 
 
 def command(page: str, *beginning: str) -> list[str]:

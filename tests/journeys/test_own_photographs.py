@@ -44,6 +44,12 @@ def rows(name: str = "site/images.csv") -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def supervision() -> str:
+    """What the page says is the default where knowledge is inferred."""
+    text = (ROOT / PAGE).read_text("utf-8")
+    return re.findall(r"the default supervision is then `(\w+)`", text)[0]
+
+
 def corrected(desk) -> None:
     """Follow what the commands say about the spelling, until the manifest is right."""
     told = desk(command(PAGE, "fedgrain", "data", "show"), code=2).stderr
@@ -115,7 +121,8 @@ def planned(told: str) -> None:
     knows = {"museum": "10 of 10", "zoo": "3 of 10", "volunteers": "0 of 10"}
     for site, known in knows.items():
         assert re.search(rf"^  {site} +\d+ .* {known} classes", block, flags=re.M), site
-    assert "net timm:tf_efficientnet_lite0, head flat-softmax, supervision marginal" in block
+    assert "net timm:tf_efficientnet_lite0 (pretrained; trained: head)" in block
+    assert f"head flat-softmax, supervision {supervision()}" in block
     assert re.search(r"validation  by the server: \d+ images, \d+% of their labels are", block)
     assert re.search(r"round \d+ took .* s: at most \d+ more take about", told)
 
@@ -171,7 +178,7 @@ def test_better_than_alone(desk):
 
 def told_alone(table: str, beside: str) -> None:
     """A row and a sentence for each site and one for all, with intervals."""
-    assert table.startswith("Better than alone? folder, cond-softmax/marginal")
+    assert table.startswith(f"Better than alone? folder, cond-softmax/{supervision()}\n")
     number, signed = r"\d\.\d+", r"[+-]\d\.\d+"
     for site in SITES:
         tests = sum(row["split"] == "test" for row in rows() if row["client"] == site)
