@@ -29,7 +29,7 @@ from fedgrain.report.study_figures import draw_study
 from fedgrain.studies.collect import Results, paper_figures, read_results
 from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.methods import method_name
-from fedgrain.studies.study import cell_runs, plan_runs
+from fedgrain.studies.planned_runs import cell_runs, plan_runs
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.studies.table_formats import format_tables
 from fedgrain.studies.tables import score_tables

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedgrain.studies.study import Study, run_name
+from fedgrain.studies.planned_runs import run_name
+from fedgrain.studies.study import Study
 from fedgrain.taxonomy import Taxonomy, to_json
 
 TREE = Taxonomy.from_edges(

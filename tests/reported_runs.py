@@ -17,7 +17,8 @@ import numpy as np
 from fedgrain import Config, run
 from fedgrain.checked_json import read_checked_json
 from fedgrain.data import LabelledImages
-from fedgrain.studies.study import Study, plan_runs
+from fedgrain.studies.planned_runs import plan_runs
+from fedgrain.studies.study import Study
 from fedgrain.taxonomy import from_json, to_json
 from own_parts import few_glyphs
 

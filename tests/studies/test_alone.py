@@ -24,8 +24,9 @@ from fedgrain.studies.alone import alone_rows
 from fedgrain.studies.collect import Results, read_results
 from fedgrain.studies.image_scores import ImageScores
 from fedgrain.studies.intervals import resampled_interval
+from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.presets import preset
-from fedgrain.studies.study import Study, plan_runs
+from fedgrain.studies.study import Study
 from own_sites import SITES, write_sites
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

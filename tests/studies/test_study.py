@@ -19,8 +19,9 @@ from fedgrain.studies.collect import read_results
 from fedgrain.studies.execute import run_study
 from fedgrain.studies.executors import local_workers
 from fedgrain.studies.methods import parse_method
+from fedgrain.studies.planned_runs import plan_runs, run_name, selected
 from fedgrain.studies.presets import PRESETS, preset
-from fedgrain.studies.study import Study, plan_runs, run_name, selected
+from fedgrain.studies.study import Study
 from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.studies.tables import score_tables

@@ -82,7 +82,8 @@ def _config_of(args: argparse.Namespace) -> Config:
     if args.config_file is None:
         return Config(**given)
     if (args.config_file.parent / "environment.json").exists():  # the config of a run
-        from fedgrain.runs.run_folder import RunFolder, as_begun
+        from fedgrain.preparation.defaults import as_begun
+        from fedgrain.runs.run_folder import RunFolder
 
         RunFolder(args.config_file.parent).check_config()
         config = as_begun(read_config(args.config_file, on_top=given))

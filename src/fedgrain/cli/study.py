@@ -198,7 +198,7 @@ def _again(args: argparse.Namespace, folder: Path, study: Study) -> str:
 
 def _list(study: Study, only: list[str], as_json: bool) -> None:
     from fedgrain.studies.own_sites import with_sites
-    from fedgrain.studies.study import plan_runs, selected
+    from fedgrain.studies.planned_runs import plan_runs, selected
 
     names = [planned.name for planned in selected(plan_runs(with_sites(study), {}), only)]
     if as_json:

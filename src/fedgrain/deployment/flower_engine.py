@@ -6,7 +6,6 @@ identifies the client: a site that reconnects under another id is the same clien
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,12 +22,10 @@ from fedgrain.federated.engine import Task
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
 from fedgrain.federated.settings import TrainingSettings
-from fedgrain.messages.bounded_replies import pull
+from fedgrain.messages.asking import ask
 from fedgrain.messages.limits import Bounded, bounded_scores, count_limit, without_outliers
 from fedgrain.messages.replies import (
-    fault_of,
     outcome_of,
-    refused,
     releases_of,
     score_of,
     validation_of,
@@ -44,8 +41,6 @@ from fedgrain.messages.wire import (
 )
 from fedgrain.scoring.validation_score import ValidationScore, combined, weighted_mean
 from fedgrain.text import one_line
-
-_POLL_SECONDS = 0.2
 
 
 class FlowerEngine:
@@ -286,45 +281,16 @@ class FlowerEngine:
         return {client: answers[there[client]] if client in there else gone for client in work}
 
     def _ask(self, contents: Mapping[int, RecordDict], kind: str) -> dict[int, Message | Fault]:
-        """Send messages and wait for the answers up to the time limit."""
-        began, limit = time.monotonic(), self._time_limit
-        nodes = list(contents)
-        messages = [Message(contents[node], node, kind, ttl=limit) for node in nodes]
-        ids = list(self.grid.push_messages(messages)) if messages else []
-        waiting = {sent: node for sent, node in zip(ids, nodes, strict=True) if sent}
-        missing = Fault("it is not connected", Kind.GONE)
-        answers: dict[int, Message | Fault] = dict.fromkeys(nodes, missing)
-        late = Fault(f"it did not answer within {limit or 0:g} seconds", Kind.TIME_OUT)
-        answers.update(dict.fromkeys(waiting.values(), late))
-        gone: list[int] = []
-        in_time = True
-        while waiting and in_time:
-            in_time = (
-                limit is None or time.monotonic() < began + limit
-            )  # answers that have arrived count
-            sent = {number: contents[node] for number, node in waiting.items()}
-            for number, reply in pull(self.grid, sent):
-                node = waiting.pop(number)
-                answer = answers[node] = _checked(reply, contents[node], kind)
-                if isinstance(answer, Fault) and answer.kind == Kind.GONE:
-                    gone.append(node)
-            if waiting and in_time:
-                time.sleep(_POLL_SECONDS)
-        replies = [answer.content for answer in answers.values() if isinstance(answer, Message)]
-        self.traffic.add(list(contents.values()), replies, time.monotonic() - began)
-        if waiting or gone:
-            self._leave_out([*waiting.values(), *gone])
-        return answers
+        """Send messages and wait for the answers; leave out who did not answer."""
+        asked = ask(self.grid, contents, kind, self._time_limit)
+        replies = [one.content for one in asked.answers.values() if isinstance(one, Message)]
+        self.traffic.add(list(contents.values()), replies, asked.seconds)
+        if asked.silent:
+            self._leave_out(asked.silent)
+        return asked.answers
 
     def _leave_out(self, nodes: Collection[int]) -> None:
         """Send nothing to nodes that did not answer until they send a new heartbeat."""
         infos = {info.node_id: info for info in self.grid.get_nodes()}
         self._late |= {node: infos[node].online_until for node in nodes if node in infos}
         self._nodes = {client: node for client, node in self._nodes.items() if node not in nodes}
-
-
-def _checked(reply: Message | Fault, sent: RecordDict, kind: str) -> Message | Fault:
-    """Return a readable reply as it is; a failure, or anything unexpected, becomes a fault."""
-    if isinstance(reply, Fault):
-        return reply
-    return fault_of(reply) or refused(reply.content, sent, kind) or reply

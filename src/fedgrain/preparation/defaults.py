@@ -7,6 +7,7 @@ clients is real, unless a setting asks for a simulation.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fedgrain import catalogue
@@ -20,6 +21,14 @@ ALPHA, CLIENTS = 0.9, 10  # of a simulation
 JOIN_RATIO = 0.5
 LARGEST_SIDE = 64  # of own images in pixels, unless the net is made for larger ones
 FEW_SITES = 10  # up to this many real sites, all of them take part in every round
+
+
+def as_begun(config: Config) -> Config:
+    """Return the settings of a run with what older versions did not record: images of 64 pixels."""
+    own = catalogue.dataset(config.dataset).own_images and not config.has_trunk
+    if own and config.image_size is None:
+        return replace(config, image_size=LARGEST_SIDE)
+    return config
 
 
 def left_to_data(config: Config) -> tuple[str, ...]:

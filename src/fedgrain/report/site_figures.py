@@ -12,8 +12,8 @@ from fedgrain.report.study_figures import COLOURS, label_axes, style_of, with_le
 from fedgrain.studies.alone import AloneRow, alone_rows
 from fedgrain.studies.collect import Results
 from fedgrain.studies.intervals import Estimate
+from fedgrain.studies.planned_runs import safe_name
 from fedgrain.studies.site_tables import BySeed, site_estimates
-from fedgrain.studies.study import safe_name
 from fedgrain.text import shortened
 
 _WIDTH = 0.6  # of the place of a site, all methods together

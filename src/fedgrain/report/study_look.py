@@ -11,7 +11,7 @@ from fedgrain.report.knowledge_block import knowledge_block
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.collect import Results
 from fedgrain.studies.methods import Skew, is_bound, skew_name
-from fedgrain.studies.study import cell_runs
+from fedgrain.studies.planned_runs import cell_runs
 from fedgrain.studies.study_folder import Rates, StudyFolder
 
 

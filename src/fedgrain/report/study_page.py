@@ -17,7 +17,7 @@ from fedgrain.report.study_settings import redo_commands, settings_sheets
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.collect import read_results
 from fedgrain.studies.headline import sentence
-from fedgrain.studies.study import plan_runs
+from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.studies.tables import score_tables
 

@@ -13,7 +13,7 @@ from fedgrain.report.redo import run_command, study_command
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.collect import Results
 from fedgrain.studies.methods import method_name
-from fedgrain.studies.study import PlannedRun
+from fedgrain.studies.planned_runs import PlannedRun
 from fedgrain.studies.study_folder import Rates, StudyFolder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from fedgrain.checksums import damaged, digest, read_checked, warn_unchecked
 from fedgrain.errors import FedgrainError, RunError
 from fedgrain.files import (
     append_line,
-    open_own,
     parts_of,
     read_bytes,
     read_text,
@@ -26,7 +24,8 @@ from fedgrain.files import (
 )
 from fedgrain.parsing import parse_json
 from fedgrain.preparation.config import PLACES, Config, differences, read_config
-from fedgrain.preparation.defaults import LARGEST_SIDE
+from fedgrain.preparation.defaults import as_begun
+from fedgrain.runs.lock import exclusive
 from fedgrain.tensor_files import about_of
 
 _TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # files of servers and trackers
@@ -42,14 +41,6 @@ _RESULT: dict[str, Any] = {  # keys of every result
     "accuracy_per_depth": (list, type(None)),
     "untrained_branches": list,
 }
-
-
-def as_begun(config: Config) -> Config:
-    """Return the settings of a run with what older versions did not record: images of 64 pixels."""
-    own = catalogue.dataset(config.dataset).own_images and not config.has_trunk
-    if own and config.image_size is None:
-        return replace(config, image_size=LARGEST_SIDE)
-    return config
 
 
 class RunFolder:
@@ -307,24 +298,3 @@ class RunFolder:
     def add_line(self, line: dict[str, Any]) -> None:
         """Append one round to ``metrics.jsonl``, all of it or nothing."""
         append_line(self.metrics, json.dumps(line))
-
-
-@contextmanager
-def exclusive(lock: Path) -> Iterator[None]:
-    """Hold a lock file; raise an error at once if another process holds it."""
-    try:
-        descriptor = open_own(lock, os.O_RDWR)
-    except FileNotFoundError:  # the folder went away in between
-        raise RunError(f"{lock.parent}: another process was just here; try again") from None
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(
-                f"{lock.parent}: another process is running here; wait for it to end"
-            ) from None
-        if not lock.exists() or not os.path.samestat(os.fstat(descriptor), lock.stat()):
-            raise RunError(f"{lock.parent}: another process was just here; try again")
-        yield
-    finally:
-        os.close(descriptor)

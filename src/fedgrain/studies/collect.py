@@ -17,7 +17,8 @@ from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.image_scores import ImageScores, read_scores
 from fedgrain.studies.intervals import Estimate, estimate
 from fedgrain.studies.methods import Skew
-from fedgrain.studies.study import Study, cell_runs
+from fedgrain.studies.planned_runs import cell_runs
+from fedgrain.studies.study import Study
 from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from fedgrain.checked_json import write_checked_json
 from fedgrain.files import remove_parts, write_text
-from fedgrain.runs.run_folder import exclusive
+from fedgrain.runs.lock import exclusive
 from fedgrain.studies.image_scores import score_runs
 from fedgrain.studies.own_sites import with_sites
+from fedgrain.studies.planned_runs import plan_runs, selected
 from fedgrain.studies.rate_search import search_rates
 from fedgrain.studies.scheduling import Outcome, StudyProgress, run_all
-from fedgrain.studies.study import Study, plan_runs, selected
+from fedgrain.studies.study import Study
 from fedgrain.studies.study_folder import Rates, StudyFolder, check_folder
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from fedgrain.preparation.prepare import load_images
 from fedgrain.runs.evaluate import predicted_nodes, truths
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.metrics import comparable, hierarchical_scores
+from fedgrain.studies.planned_runs import PlannedRun
 from fedgrain.studies.scheduling import StudyProgress
-from fedgrain.studies.study import PlannedRun
 from fedgrain.studies.study_folder import StudyFolder
 
 

@@ -19,8 +19,9 @@ from fedgrain.checked_json import write_checked_json
 from fedgrain.errors import StudyError
 from fedgrain.preparation.config import Config
 from fedgrain.studies.methods import parse_method, rate_owner
+from fedgrain.studies.planned_runs import linked, run_name
 from fedgrain.studies.scheduling import Outcome, StudyProgress, run_all
-from fedgrain.studies.study import Study, linked, rate_setting, run_name
+from fedgrain.studies.study import Study, rate_setting
 from fedgrain.studies.study_folder import Rates, StudyFolder
 
 

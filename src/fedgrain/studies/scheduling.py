@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fedgrain.errors import DivergedError, FedgrainError
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.executors import absolute, run_job
-from fedgrain.studies.study import PlannedRun
+from fedgrain.studies.planned_runs import PlannedRun
 
 if TYPE_CHECKING:
     from fedgrain.runs.tracking import Tracking

@@ -1,0 +1,59 @@
+"""Send each node a message, and wait for the answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from fedgrain.federated.faults import Fault, Kind
+from fedgrain.messages.bounded_replies import pull
+from fedgrain.messages.replies import fault_of, refused
+
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came back: an answer or a fault of each node, and who was silent."""
+
+    answers: dict[int, Message | Fault]
+    silent: list[int]  # nodes that were reached, but did not answer in time or went away
+    seconds: float
+
+
+def ask(grid: Grid, contents: Mapping[int, RecordDict], kind: str, limit: float | None) -> Asked:
+    """Send messages by node and wait for the answers, up to ``limit`` seconds."""
+    began = time.monotonic()
+    nodes = list(contents)
+    messages = [Message(contents[node], node, kind, ttl=limit) for node in nodes]
+    ids = list(grid.push_messages(messages)) if messages else []
+    waiting = {sent: node for sent, node in zip(ids, nodes, strict=True) if sent}
+    missing = Fault("it is not connected", Kind.GONE)
+    answers: dict[int, Message | Fault] = dict.fromkeys(nodes, missing)
+    late = Fault(f"it did not answer within {limit or 0:g} seconds", Kind.TIME_OUT)
+    answers.update(dict.fromkeys(waiting.values(), late))
+    gone: list[int] = []
+    in_time = True
+    while waiting and in_time:
+        in_time = limit is None or time.monotonic() < began + limit
+        # answers that have arrived count, also after the limit
+        sent = {number: contents[node] for number, node in waiting.items()}
+        for number, reply in pull(grid, sent):
+            node = waiting.pop(number)
+            answer = answers[node] = _checked(reply, contents[node], kind)
+            if isinstance(answer, Fault) and answer.kind == Kind.GONE:
+                gone.append(node)
+        if waiting and in_time:
+            time.sleep(_POLL_SECONDS)
+    return Asked(answers, [*waiting.values(), *gone], time.monotonic() - began)
+
+
+def _checked(reply: Message | Fault, sent: RecordDict, kind: str) -> Message | Fault:
+    """Return a readable reply as it is; a failure, or anything unexpected, becomes a fault."""
+    if isinstance(reply, Fault):
+        return reply
+    return fault_of(reply) or refused(reply.content, sent, kind) or reply
