@@ -191,8 +191,8 @@ def print_curve(rows: list[dict[str, Any]]) -> None:
 
 def draw_curve(rows: list[dict[str, Any]], path_stem: Path) -> None:
     """Draw seconds a round and peak memory over the number of clients."""
-    from fedgrain.report.picture_files import new_figure, write_picture
-    from fedgrain.report.study_figures import style_of
+    from fedgrain.pictures.picture_files import new_figure, write_picture
+    from fedgrain.pictures.study_figures import style_of
 
     clients = [row["clients"] for row in rows]
     figure = new_figure(8.4, 3.2)

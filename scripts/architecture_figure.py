@@ -9,7 +9,7 @@ from pathlib import Path
 
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from fedgrain.report.picture_files import new_figure, write_picture
+from fedgrain.pictures.picture_files import new_figure, write_picture
 from import_graph import ROOMS
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
@@ -17,9 +17,11 @@ HOLDS = {
     "taxonomy": "the tree",
     "knowledge": "who knows what",
     "data": "images",
+    "folders": "own images",
     "nets": "features",
     "heads": "loss, P(node)",
     "scoring": "rules, metrics",
+    "trunks": "pretrained",
     "federated": "algorithms",
     "engines": "where clients train",
     "models": "trained models",
@@ -29,16 +31,19 @@ HOLDS = {
     "messages": "Flower: messages",
     "deployment": "Flower: rounds",
     "membership": "Flower: who takes part",
-    "report": "pages, pictures",
+    "pictures": "drawn",
+    "report": "pages",
     "cli": "fedgrain ...",
 }
 FLOWS = {  # from: (to, what)
     ("taxonomy", "knowledge"): "nodes",
     ("knowledge", "data"): "labels",
-    ("data", "nets"): "batches",
+    ("data", "folders"): "",
+    ("folders", "nets"): "batches",
     ("nets", "heads"): "logits",
     ("heads", "scoring"): "P(node)",
-    ("scoring", "federated"): "validation",
+    ("scoring", "trunks"): "",
+    ("trunks", "federated"): "features",
     ("federated", "engines"): "tasks",
     ("engines", "models"): "weights",
     ("models", "preparation"): "",
@@ -47,7 +52,8 @@ FLOWS = {  # from: (to, what)
     ("studies", "messages"): "",
     ("messages", "deployment"): "updates",
     ("deployment", "membership"): "",
-    ("membership", "report"): "run folders",
+    ("membership", "pictures"): "run folders",
+    ("pictures", "report"): "",
     ("report", "cli"): "",
 }
 COLUMNS, WIDTH, HEIGHT = 5, 2.3, 1.0

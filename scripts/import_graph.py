@@ -25,9 +25,9 @@ GROUND = (
     "arithmetic", "plugins", "catalogue", "lazy", "checked_json", "tensor_files",
 )  # fmt: skip
 ROOMS = (
-    "taxonomy", "knowledge", "data", "nets", "heads", "scoring", "trunks", "federated", "engines",
-    "models", "preparation", "runs", "studies", "messages", "deployment", "membership",
-    "report", "cli",
+    "taxonomy", "knowledge", "data", "folders", "nets", "heads", "scoring", "trunks", "federated",
+    "engines", "models", "preparation", "runs", "studies", "messages", "deployment", "membership",
+    "pictures", "report", "cli",
 )  # fmt: skip
 
 

@@ -15,9 +15,9 @@ from fedgrain.knowledge import (
     relational_neighbours,
 )
 from fedgrain.knowledge.relational import Neighbours
+from fedgrain.pictures.knowledge_figures import alpha_grid, draw_comparison, draw_properties
+from fedgrain.pictures.radial_tree import draw_radial_tree
 from fedgrain.randomness import numpy_generator
-from fedgrain.report.knowledge_figures import alpha_grid, draw_comparison, draw_properties
-from fedgrain.report.radial_tree import draw_radial_tree
 from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN, Taxonomy, coarsen, dataset_taxonomy
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"

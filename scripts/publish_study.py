@@ -24,8 +24,8 @@ from typing import Any
 
 from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
+from fedgrain.pictures.study_figures import draw_study
 from fedgrain.preparation.config import read_config
-from fedgrain.report.study_figures import draw_study
 from fedgrain.studies.collect import Results, paper_figures, read_results
 from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.methods import method_name

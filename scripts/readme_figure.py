@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedgrain.report.picture_files import new_figure, write_picture
+from fedgrain.pictures.picture_files import new_figure, write_picture
 
 PLACES = {  # name -> (x, y)
     "animal": (1.5, 3),

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 
 from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
-from fedgrain.report.picture_files import new_figure, plain_axes, write_picture
+from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
 from fedgrain.studies.collect import Results, paper_figures, read_results, run_folders
 from publish_study import markdown, out_of_date
 

@@ -134,7 +134,7 @@ DATASETS = _by_name(
     DatasetEntry("imagenet", "fedgrain.data.imagenet:load_imagenet", max_children=32,
                  layout="fedgrain.data.imagenet:LAYOUT", resizable=True,
                  defaults={"join_ratio": 0.4, "batch": 128, "images_per_class": 500}),
-    DatasetEntry("folder", "fedgrain.data.folder:load_folder", coarsen=False, own_images=True,
+    DatasetEntry("folder", "fedgrain.folders.folder:load_folder", coarsen=False, own_images=True,
                  resizable=True),
 )  # fmt: skip
 

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from fedgrain.cli import main
-from fedgrain.data.image_paths import ImagePath, find_images
 from fedgrain.errors import DataError
+from fedgrain.folders.image_paths import ImagePath, find_images
 from fedgrain.models import predict_files as files
 from own_parts import few_glyphs
 

@@ -9,13 +9,13 @@ from PIL import Image
 
 from fedgrain.cli import main
 from fedgrain.data.decode import Decoding
-from fedgrain.data.folder import load_listed
-from fedgrain.data.folder_report import report_folder
-from fedgrain.data.labels import Labels
-from fedgrain.data.manifest import read_manifest
-from fedgrain.data.manifest_fix import fix_manifest
-from fedgrain.data.mistakes import ManifestError
 from fedgrain.errors import DataError
+from fedgrain.folders.folder import load_listed
+from fedgrain.folders.folder_report import report_folder
+from fedgrain.folders.labels import Labels
+from fedgrain.folders.manifest import read_manifest
+from fedgrain.folders.manifest_fix import fix_manifest
+from fedgrain.folders.mistakes import ManifestError
 from fedgrain.taxonomy import Taxonomy, read_csv
 
 TREE = "parent,child,name\nanimal,bird,bird\nanimal,cat,Cat\nbird,n1,Brahminy kite\nbird,n2,owl\n"

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from fedgrain.data.decode import upright_square
-from fedgrain.data.near_duplicates import _candidates, _shrunk, groups_of, near_duplicates
+from fedgrain.folders.near_duplicates import _candidates, _shrunk, groups_of, near_duplicates
 from own_parts import few_glyphs
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from fedgrain.knowledge import relational_neighbours
-from fedgrain.report import knowledge_figures
-from fedgrain.report.knowledge_figures import alpha_grid, draw_comparison, draw_properties
+from fedgrain.pictures import knowledge_figures
+from fedgrain.pictures.knowledge_figures import alpha_grid, draw_comparison, draw_properties
 from fedgrain.taxonomy import dataset_taxonomy
 
 

@@ -6,12 +6,12 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from fedgrain.report import picture_files as pictures
-from fedgrain.report import radial_tree
-from fedgrain.report.drawn_part import CUT_LEAVES, drawn_part
+from fedgrain.pictures import picture_files as pictures
+from fedgrain.pictures import radial_tree
+from fedgrain.pictures.drawn_part import CUT_LEAVES, drawn_part
+from fedgrain.pictures.radial_layout import LONGEST_NAME, RadialLayout, overlaps
+from fedgrain.pictures.radial_tree import draw_radial_tree
 from fedgrain.report.html import write_tree_page
-from fedgrain.report.radial_layout import LONGEST_NAME, RadialLayout, overlaps
-from fedgrain.report.radial_tree import draw_radial_tree
 from fedgrain.taxonomy import Taxonomy, coarsen, dataset_taxonomy
 from fedgrain.text import shortened
 from large_trees import large_tree

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from fedgrain.pictures.interactive_plots import tree_trace
 from fedgrain.report.answers import Answers
 from fedgrain.report.branches import Branch, branches_of, worst, wrong_at
 from fedgrain.report.calibration_block import calibration_block, reliability_by_depth
@@ -20,7 +21,6 @@ from fedgrain.report.confusion import (
 )
 from fedgrain.report.headline import plain_headline
 from fedgrain.report.html import render
-from fedgrain.report.interactive_plots import tree_trace
 from fedgrain.report.sites_section import rounds_sheet
 from fedgrain.scoring.metrics import cut_back
 from large_page import CLASSES, FAMILIES, GROUPS, drawn_answers, large_page, large_tree

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedgrain.report import study_figures as figures
+from fedgrain.pictures import study_figures as figures
 from fedgrain.studies.collect import Results, read_results
 from fedgrain.studies.intervals import estimate
 from fedgrain.studies.study import Study

@@ -14,7 +14,7 @@ from fedgrain.cli.labeller_text import FoundLabellers
 
 if TYPE_CHECKING:
     from fedgrain.data import LabelledImages
-    from fedgrain.data.folder_report import FolderReport
+    from fedgrain.folders.folder_report import FolderReport
 
 SOMETHING_LEFT = 3  # exit code of ``fix``: the copy still has mistakes
 _SIZE = 64  # pixels of a side of a folder's images
@@ -150,8 +150,8 @@ def _run_fix(args: argparse.Namespace) -> int:
     """Write the copy and list the changes; return the exit code."""
     from dataclasses import asdict
 
-    from fedgrain.data.folder import MANIFEST, folder_named, read_tree
-    from fedgrain.data.manifest_fix import fix_manifest
+    from fedgrain.folders.folder import MANIFEST, folder_named, read_tree
+    from fedgrain.folders.manifest_fix import fix_manifest
 
     folder = folder_named(args.root, args.manifest)
     manifest = args.manifest or folder / MANIFEST
@@ -189,8 +189,8 @@ def _loaded(
     if args.dataset != "folder":
         return load_dataset(args.dataset, root=args.root, **options), None, None
     from fedgrain.data.decode import Decoding
-    from fedgrain.data.folder import load_listed
-    from fedgrain.data.folder_report import report_folder
+    from fedgrain.folders.folder import load_listed
+    from fedgrain.folders.folder_report import report_folder
 
     decoding = Decoding(
         args.size or _model_side(args) or _SIZE,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fedgrain.text import counted, one_line, shortened
 
 if TYPE_CHECKING:
-    from fedgrain.data.folder_report import Copies, FolderReport
-    from fedgrain.data.manifest_fix import Fixed
+    from fedgrain.folders.folder_report import Copies, FolderReport
+    from fedgrain.folders.manifest_fix import Fixed
 
 _MOST = 20  # rows of a list that are printed
 _SITES = 8  # columns of sites that are printed

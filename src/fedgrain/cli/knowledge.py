@@ -108,7 +108,7 @@ def _draw_trees(args: argparse.Namespace, coarse: Taxonomy, knowledge: Knowledge
     """Draw a radial tree of the coarsened taxonomy per client (or annotator)."""
     from tqdm import tqdm
 
-    from fedgrain.report.radial_tree import draw_radial_tree
+    from fedgrain.pictures.radial_tree import draw_radial_tree
 
     known = knowledge.on(coarse)  # [rows, nodes]
     count = len(known) if args.trees is None else max(0, min(args.trees, len(known)))
@@ -126,7 +126,7 @@ def _draw_properties(args: argparse.Namespace, full: Taxonomy) -> list[Path]:
     """Draw the two property figures over alpha; knowledge from a file has no alpha."""
     from tqdm import tqdm
 
-    from fedgrain.report.knowledge_figures import alpha_grid, draw_properties
+    from fedgrain.pictures.knowledge_figures import alpha_grid, draw_properties
 
     if args.load:
         return []

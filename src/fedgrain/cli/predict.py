@@ -125,7 +125,7 @@ def _run_predict(args: argparse.Namespace) -> int:
     formats = {path: _format_of(path) for path in args.out}
     if args.format or not args.out:
         formats[None] = args.format or "text"
-    from fedgrain.data.image_paths import find_images
+    from fedgrain.folders.image_paths import find_images
     from fedgrain.models.predict_files import Asked, predict_files
 
     rule = "threshold" if args.confidence is not None else "leaf"
@@ -220,8 +220,8 @@ def _images_to_score(args: argparse.Namespace, model: TrainedModel) -> tuple[Lab
     """
     from dataclasses import replace
 
-    from fedgrain.data.folder import load_folder
     from fedgrain.errors import RunError
+    from fedgrain.folders.folder import load_folder
     from fedgrain.plugins import check_trust
     from fedgrain.preparation.config import DATA_PLACES
     from fedgrain.preparation.prepare import load_images

@@ -209,9 +209,9 @@ def _draw(trees: dict[str, Taxonomy], folder: Path) -> list[Path]:
     """Draw each tree; one that is too large for a picture gets a page as well."""
     from tqdm import tqdm
 
-    from fedgrain.report.drawn_part import drawn_part
+    from fedgrain.pictures.drawn_part import drawn_part
+    from fedgrain.pictures.radial_tree import draw_radial_tree
     from fedgrain.report.html import write_tree_page
-    from fedgrain.report.radial_tree import draw_radial_tree
 
     written: list[Path] = []
     for name, tree in tqdm(trees.items(), desc="pictures", file=sys.stderr):

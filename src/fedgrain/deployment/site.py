@@ -20,7 +20,6 @@ import torch
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
 from fedgrain.arithmetic import one_thread
-from fedgrain.data.folder import load_folder
 from fedgrain.deployment.app import App
 from fedgrain.deployment.ledger import SiteLedger
 from fedgrain.deployment.noised_updates import Release
@@ -30,6 +29,7 @@ from fedgrain.engines import ClientTrainer, SequentialEngine
 from fedgrain.errors import DeploymentError
 from fedgrain.federated import Fault, LabelledPart, Update
 from fedgrain.federated.averaging import State
+from fedgrain.folders.folder import load_folder
 from fedgrain.heads import branch_dataset
 from fedgrain.messages.wire import (
     Counts,

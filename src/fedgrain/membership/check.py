@@ -26,13 +26,13 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedgrain import catalogue
-from fedgrain.data.manifest import read_manifest
 from fedgrain.deployment.app import PACKAGE, App, app_privacy, app_settings
 from fedgrain.deployment.certificates import HOW_TO_MAKE
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import site_names
 from fedgrain.deployment.site import Site, alone, prepare_site
 from fedgrain.errors import DeploymentError, FedgrainError
+from fedgrain.folders.manifest import read_manifest
 from fedgrain.membership.join import SiteCredentials
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.preparation.prepare import Prepared

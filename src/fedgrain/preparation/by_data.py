@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fedgrain import catalogue
 from fedgrain.catalogue import NETS
-from fedgrain.data.survey import Survey, survey_folder
+from fedgrain.folders.survey import Survey, survey_folder
 from fedgrain.preparation import defaults
 from fedgrain.preparation.config import Config
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedgrain.pictures.map_plots import reliability_plot
 from fedgrain.report.answers import Answers
-from fedgrain.report.map_plots import reliability_plot
 from fedgrain.report.page_parts import Block, View
 from fedgrain.report.page_tables import percent, sheet
 from fedgrain.scoring.calibration import Reliability, reliability

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedgrain.data.images import LabelledImages
+from fedgrain.pictures.interactive_plots import sunburst
 from fedgrain.report.branches import FEWEST_SAMPLES, worst
 from fedgrain.report.calibration_block import calibration_block
 from fedgrain.report.classes_section import classes_section
 from fedgrain.report.confusion import confusion_block
 from fedgrain.report.headline import plain_headline
-from fedgrain.report.interactive_plots import sunburst
 from fedgrain.report.model_inspection import Inspection
 from fedgrain.report.page_parts import Block, Close, Section, TreeNode, View
 from fedgrain.report.page_tables import Sheet, percent, sheet

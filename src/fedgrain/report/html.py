@@ -17,9 +17,9 @@ from plotly.offline import get_plotlyjs
 
 from fedgrain.errors import ReportError
 from fedgrain.files import write_text
+from fedgrain.pictures.interactive_plots import tree_trace
 from fedgrain.plugins import Trust
 from fedgrain.report.answers import Watch, no_watch
-from fedgrain.report.interactive_plots import tree_trace
 from fedgrain.report.page_parts import Page
 from fedgrain.report.templating import environment, template_text
 from fedgrain.taxonomy import Taxonomy

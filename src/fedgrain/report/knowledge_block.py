@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fedgrain.pictures.map_plots import knowledge_map
 from fedgrain.report.confusion import depths_with_room, ends_at
-from fedgrain.report.map_plots import knowledge_map
 from fedgrain.report.model_inspection import Sites
 from fedgrain.report.page_parts import Block, View
 from fedgrain.report.page_tables import percent, sheet

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedgrain.checked_json import read_checked_json
-from fedgrain.report.interactive_plots import curves, thinned
+from fedgrain.pictures.interactive_plots import curves, thinned
 from fedgrain.report.page_parts import View
 from fedgrain.report.page_tables import Entry, Sheet, setting, sheet
 from fedgrain.report.redo import STARTED_IN

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedgrain.report.interactive_plots import Figure
+from fedgrain.pictures.interactive_plots import Figure
 from fedgrain.report.page_tables import Sheet
 
 

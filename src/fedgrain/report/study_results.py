@@ -10,9 +10,9 @@ from typing import Any
 
 from fedgrain.errors import FedgrainError
 from fedgrain.files import write_text
+from fedgrain.pictures.site_figures import draw_sites
+from fedgrain.pictures.study_figures import draw_operating_curves, draw_study
 from fedgrain.plugins import Trust
-from fedgrain.report.site_figures import draw_sites
-from fedgrain.report.study_figures import draw_operating_curves, draw_study
 from fedgrain.studies.alone import AloneRow, alone_note, alone_rows, alone_tables
 from fedgrain.studies.collect import Results, read_results
 from fedgrain.studies.headline import sentence

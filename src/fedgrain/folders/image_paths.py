@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedgrain.data.folder import ENDINGS
-from fedgrain.data.links import Links
 from fedgrain.errors import DataError, FedgrainError
 from fedgrain.files import read_text
+from fedgrain.folders.folder import ENDINGS
+from fedgrain.folders.links import Links
 from fedgrain.parsing import csv_rows
 
 _LISTS = (".txt", ".lst")

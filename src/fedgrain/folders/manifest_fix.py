@@ -10,17 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedgrain.data.labels import folded
-from fedgrain.data.manifest import (
+from fedgrain.errors import DataError
+from fedgrain.files import write_text
+from fedgrain.folders.labels import folded
+from fedgrain.folders.manifest import (
     SPLITS,
     LabelReader,
     client_spelling,
     manifest_rows,
     read_split,
 )
-from fedgrain.data.mistakes import Mistakes
-from fedgrain.errors import DataError
-from fedgrain.files import write_text
+from fedgrain.folders.mistakes import Mistakes
 from fedgrain.taxonomy.tree import Taxonomy
 
 

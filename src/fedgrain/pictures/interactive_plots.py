@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.report.study_figures import COLOURS
+from fedgrain.pictures.study_figures import COLOURS
 from fedgrain.studies.intervals import Estimate
 from fedgrain.taxonomy import Taxonomy
 

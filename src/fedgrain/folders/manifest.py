@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.labels import Labels, folded
-from fedgrain.data.mistakes import Mistakes
 from fedgrain.errors import DataError, FedgrainError
 from fedgrain.files import read_text
+from fedgrain.folders.labels import Labels, folded
+from fedgrain.folders.mistakes import Mistakes
 from fedgrain.parsing import csv_rows
 from fedgrain.taxonomy.tree import Taxonomy
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from fedgrain.data.file_facts import FileFacts, facts_of
-from fedgrain.data.folder import ListedImages
-from fedgrain.data.near_duplicates import groups_of, near_duplicates
+from fedgrain.folders.file_facts import FileFacts, facts_of
+from fedgrain.folders.folder import ListedImages
+from fedgrain.folders.near_duplicates import groups_of, near_duplicates
 from fedgrain.taxonomy.tree import Taxonomy
 
 NO_SITE = "(no site)"

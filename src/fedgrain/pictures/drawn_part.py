@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.report.radial_layout import LONGEST_NAME
+from fedgrain.pictures.radial_layout import LONGEST_NAME
 from fedgrain.taxonomy.tree import Taxonomy
 from fedgrain.text import shortened
 

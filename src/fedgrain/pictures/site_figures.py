@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedgrain.report.interactive_plots import Figure, axes_layout, look_of, plain, spoken_estimate
-from fedgrain.report.picture_files import new_figure, write_picture
-from fedgrain.report.study_figures import COLOURS, label_axes, style_of, with_legend
+from fedgrain.pictures.interactive_plots import Figure, axes_layout, look_of, plain, spoken_estimate
+from fedgrain.pictures.picture_files import new_figure, write_picture
+from fedgrain.pictures.study_figures import COLOURS, label_axes, style_of, with_legend
 from fedgrain.studies.alone import AloneRow, alone_rows
 from fedgrain.studies.collect import Results
 from fedgrain.studies.intervals import Estimate

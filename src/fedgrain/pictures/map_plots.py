@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.report.interactive_plots import Figure, axes_layout, look_of, plain
+from fedgrain.pictures.interactive_plots import Figure, axes_layout, look_of, plain
 from fedgrain.scoring.calibration import Reliability
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.text import shortened

@@ -9,7 +9,7 @@ from statistics import median_low
 import numpy as np
 
 from fedgrain.data.decode import shorter_side
-from fedgrain.data.folder import folder_named, read_rows, read_tree
+from fedgrain.folders.folder import folder_named, read_rows, read_tree
 
 _LOOKED_AT = 200  # images whose size is looked at, spread over the manifest
 

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedgrain.catalogue import rounds_axis
+from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
 from fedgrain.plugins import Trust
-from fedgrain.report.picture_files import new_figure, plain_axes, write_picture
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.collect import Results, run_folders
 from fedgrain.studies.methods import Skew, parse_method, skew_name

@@ -14,9 +14,9 @@ from matplotlib.patches import Circle
 from matplotlib.path import Path as Curve
 from numpy.typing import NDArray
 
-from fedgrain.report.drawn_part import drawn_part
-from fedgrain.report.picture_files import POINTS_PER_INCH, new_figure, write_picture
-from fedgrain.report.radial_layout import RadialLayout, on_paper
+from fedgrain.pictures.drawn_part import drawn_part
+from fedgrain.pictures.picture_files import POINTS_PER_INCH, new_figure, write_picture
+from fedgrain.pictures.radial_layout import RadialLayout, on_paper
 from fedgrain.taxonomy.tree import Taxonomy
 
 BoolArray = NDArray[np.bool_]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedgrain.knowledge import Knowledge
 from fedgrain.knowledge.statistics import mean_similarity
-from fedgrain.report.picture_files import new_figure, plain_axes, write_picture
+from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
 
 FloatArray = NDArray[np.float64]
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from fedgrain.data.cache import Stored
 from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, kind_of, load_or_decode
 from fedgrain.data.images import LabelledImages
-from fedgrain.data.links import Links
-from fedgrain.data.manifest import (
+from fedgrain.errors import DataError
+from fedgrain.folders.links import Links
+from fedgrain.folders.manifest import (
     SPLIT_NAMES,
     SPLITS,
     LabelReader,
@@ -24,8 +25,7 @@ from fedgrain.data.manifest import (
     read_manifest,
     tell_forgiven,
 )
-from fedgrain.data.mistakes import Mistakes
-from fedgrain.errors import DataError
+from fedgrain.folders.mistakes import Mistakes
 from fedgrain.taxonomy.formats import read_csv
 from fedgrain.taxonomy.tree import Taxonomy
 
