@@ -152,7 +152,7 @@ def test_options_go_on_top_of_a_preset(capsys):
     assert len(runs) == 9  # the oracle is one run for both alphas
     assert {name.rpartition("seed")[2] for name in runs} == {"47", "48", "60"}
     assert main(["study", "demo", "--dry-run"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 15
+    assert len(capsys.readouterr().out.splitlines()) == 18
 
 
 @pytest.mark.parametrize(

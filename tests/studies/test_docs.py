@@ -47,6 +47,7 @@ def test_commands_and_options_exist(capsys) -> None:
         "--no-allow-links",
         "--no-coarsen",
         "--no-crop-and-flip",
+        "--no-embed-trunk",
         "--no-pooled",
         "--no-zero-shot",
     }
