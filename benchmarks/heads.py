@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgrain.heads import HEADS, Head, build_head, supervise
+from fedgrain.knowledge.labeller import labeller_model
 from fedgrain.nets import build_net
 from fedgrain.taxonomy.classes import DEFAULT_MAX_CHILDREN, dataset_taxonomy
 from fedgrain.taxonomy.coarsen import coarsen
@@ -61,9 +62,10 @@ def compare(
 
 def losses_of(head: Head, labels: Tensor, known: np.ndarray) -> dict[str, Callable]:
     """Return the head's loss under every supervision that has a meaning for it."""
+    writes = [labeller_model(head.taxonomy, known[None], laziness=0.1).writes(0)]
     found = {}
     for supervision in head.supervisions:
-        supervised = supervise(head, supervision, known=known)
+        supervised = supervise(head, supervision, known=known, writes=writes)
         found[supervision] = lambda logits, s=supervised: s.loss(logits, labels)
     return found
 
