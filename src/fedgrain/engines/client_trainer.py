@@ -16,7 +16,7 @@ from fedgrain.engines.built_model import BuiltModel
 from fedgrain.engines.label_reader import LabelReader
 from fedgrain.engines.model_spec import ModelSpec
 from fedgrain.federated.averaging import State
-from fedgrain.federated.federation import Federation, LabelledPart
+from fedgrain.federated.federation import Federation
 from fedgrain.federated.local_training import Loss, TrainingData, Update, train_locally
 from fedgrain.federated.settings import TrainingSettings
 from fedgrain.heads import (
@@ -147,7 +147,7 @@ class ClientTrainer:
         entered = part[entering.numpy()]
         targets = labels[entering]
         if self.model.spec.supervision in ("projection", "learned"):
-            targets = _with_labellers(targets, entered)
+            targets = entered.with_labellers(targets)
         return TrainingData(self.federation.source, entered.indices, targets)
 
     def _shared_out(self, client: int, weights: State) -> TrainingData:
@@ -169,7 +169,7 @@ class ClientTrainer:
         )
         entered = site.train[rows.numpy()]
         if supervision in ("projection", "learned"):
-            targets = _with_labellers(targets, entered)
+            targets = entered.with_labellers(targets)
         return TrainingData(self.federation.source, entered.indices, targets)
 
     def _branch_loss(self, client: int, branch: int, weights: State) -> Loss:
@@ -196,15 +196,8 @@ class ClientTrainer:
         return loss
 
 
-def _with_labellers(targets: Tensor, part: LabelledPart) -> Tensor:
-    """Append the labeller to each target [samples, 2] if a client has several."""
-    if part.labellers is None:
-        return targets
-    return torch.stack([targets, torch.from_numpy(part.labellers)], 1)
-
-
 def _apart(targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Split what :func:`_with_labellers` combined; a single labeller has the number 0."""
+    """Split what ``with_labellers`` combined; a single labeller has the number 0."""
     if targets.ndim == 1:
         return targets, torch.zeros_like(targets)
     return targets[:, 0], targets[:, 1]

@@ -92,7 +92,8 @@ class LabelReader:
         positions = head.leaf_position.cpu()[labels].clamp_min(0)
         weight = self.full_weight(self._laziness(found))
         shares = weight * one_hot(positions, len(head.sums.leaves)).float()
-        targets = self.targets()[self.coarse]
+        left_open = self.part[self.coarse]
+        targets = left_open.with_labellers(torch.from_numpy(left_open.labels))
         blocks = zip(self.model.split(logits), self.model.split(targets), strict=True)
         if len(self.coarse):
             open_shares = [supervised.responsibilities(*block).cpu() for block in blocks]
@@ -104,13 +105,6 @@ class LabelReader:
         leaf = self.model.taxonomy.leaves[0]  # the same for all leaves
         labels = self.passes[:, 0]
         return float((found.lazy[:, leaf] * labels).sum() / max(labels.sum(), 1.0))
-
-    def targets(self) -> Tensor:
-        """Return the labels [samples]; with several labellers also who wrote each [samples, 2]."""
-        labels = torch.from_numpy(self.part.labels)
-        if self.part.labellers is None:
-            return labels
-        return torch.stack([labels, torch.from_numpy(self.part.labellers)], 1)
 
     def at_branch(self, branch: int, weights: State) -> LabellerModel:
         """Return how the labellers write at one branch, as the net of this branch sees it."""

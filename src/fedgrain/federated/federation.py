@@ -115,6 +115,12 @@ class LabelledPart:
         labellers = None if self.labellers is None else self.labellers[chosen]
         return LabelledPart(self.indices[chosen], self.labels[chosen], labellers)
 
+    def with_labellers(self, targets: Tensor) -> Tensor:
+        """Append the labeller to each target [samples, 2] if a client has several."""
+        if self.labellers is None:
+            return targets
+        return torch.stack([targets, torch.from_numpy(self.labellers)], 1)
+
 
 @dataclass(frozen=True, eq=False)
 class Client:
