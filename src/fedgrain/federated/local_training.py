@@ -13,12 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim.sgd import sgd
 
 from fedgrain.federated.federation import Indices, Source
 from fedgrain.nets.dropout import global_state, set_dropout_generator
 from fedgrain.randomness import torch_generator_from
 
 State = dict[str, Tensor]
+Gradients = list[Tensor | None]  # None where a weight had no part in the loss
 Loss = Callable[[Tensor, Tensor], Tensor]  # (logits, targets) -> mean loss
 
 _CROP_MARGIN = 4
@@ -87,26 +89,19 @@ def train_locally(
     parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
     start = [parameter.detach().clone() for parameter in parameters]
     added = _by_parameter(net, correction, device) if correction else None
-    optimizer = torch.optim.SGD(
-        parameters,
-        lr=settings.lr,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-        fused=True,
-    )
+    descent = _Descent(parameters, settings)
     steps, total = 0, 0.0
     with global_state(dropout.initial_seed() ^ 1):  # for a user's net that draws from it
         for epoch in range(settings.epochs):
             last = epoch == settings.epochs - 1
             for images, targets in batches(data, settings, generator):
-                optimizer.zero_grad()
                 cost = loss(net(images.to(device)), targets.to(device))
-                cost.backward()  # type: ignore[no-untyped-call]
+                gradients: Gradients = [*torch.autograd.grad(cost, parameters, allow_unused=True)]
                 if added is not None:
-                    _correct(parameters, added)
+                    _correct(gradients, added)
                 if settings.proximal:
-                    _pull_back(parameters, start, settings.proximal)
-                optimizer.step()
+                    _pull_back(parameters, gradients, start, settings.proximal)
+                descent.step(gradients)
                 steps += 1
                 total += float(cost.detach()) * len(targets) if last else 0.0
     trained = snapshot(net)
@@ -119,9 +114,43 @@ def _by_parameter(net: nn.Module, correction: State, device: torch.device) -> li
     return [correction[name].to(device) for name in trained]
 
 
-def _correct(parameters: list[nn.Parameter], added: list[Tensor]) -> None:
-    for parameter, value in zip(parameters, added, strict=True):
-        parameter.grad = value.clone() if parameter.grad is None else parameter.grad.add_(value)
+class _Descent:
+    """SGD as ``torch.optim.SGD(fused=True)`` does it, to the bit.
+
+    The class costs a third of a step on features of a frozen trunk, and its import of torch's
+    compiler two seconds of every process.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter], settings: LocalSettings) -> None:
+        self.parameters, self.settings = parameters, settings
+        self.momenta: Gradients = [None] * len(parameters)
+
+    @torch.no_grad()
+    def step(self, gradients: Gradients) -> None:
+        """Move the weights that have a gradient."""
+        moved = [place for place, gradient in enumerate(gradients) if gradient is not None]
+        momenta = [self.momenta[place] for place in moved]
+        sgd(
+            [self.parameters[place] for place in moved],
+            [gradient for gradient in gradients if gradient is not None],
+            momenta,
+            fused=True,
+            lr=self.settings.lr,
+            momentum=self.settings.momentum,
+            weight_decay=self.settings.weight_decay,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+        )
+        if self.settings.momentum:
+            for place, momentum in zip(moved, momenta, strict=True):
+                self.momenta[place] = momentum
+
+
+def _correct(gradients: Gradients, added: list[Tensor]) -> None:
+    for place, value in enumerate(added):
+        gradient = gradients[place]
+        gradients[place] = value if gradient is None else gradient + value
 
 
 def snapshot(net: nn.Module) -> State:
@@ -129,11 +158,14 @@ def snapshot(net: nn.Module) -> State:
     return {name: value.detach().to("cpu", copy=True) for name, value in net.state_dict().items()}
 
 
-def _pull_back(parameters: list[nn.Parameter], start: list[Tensor], strength: float) -> None:
+def _pull_back(
+    parameters: list[nn.Parameter], gradients: Gradients, start: list[Tensor], strength: float
+) -> None:
     """Add the gradient of FedProx's term, mu (w - w_global) (Li et al. 2020)."""
-    for parameter, origin in zip(parameters, start, strict=True):
-        if parameter.grad is not None:
-            parameter.grad.add_(parameter.detach() - origin, alpha=strength)
+    for place, (parameter, origin) in enumerate(zip(parameters, start, strict=True)):
+        gradient = gradients[place]
+        if gradient is not None:
+            gradients[place] = gradient.add(parameter.detach() - origin, alpha=strength)
 
 
 def batches(
