@@ -14,6 +14,7 @@ from torch import nn
 
 from fedgrain.catalogue import TIMM
 from fedgrain.errors import NetError
+from fedgrain.trunks.slow_imports import slow_modules_later
 
 _INSTALL = "pip install 'fedgrain[timm]'"
 _OPERATORS = ("nms", "qnms")  # which torchvision declares in its compiled part
@@ -28,7 +29,8 @@ def import_timm() -> Any:
     """
     import_torchvision()
     try:
-        import timm
+        with slow_modules_later():
+            import timm
     except ImportError as error:
         raise NetError(f"nets named timm:NAME need timm ({error}); {_INSTALL}") from None
     return timm
@@ -55,7 +57,7 @@ def import_torchvision() -> Any:
 
 
 def _imported() -> Any:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), slow_modules_later():
         warnings.simplefilter("ignore")  # of an image library of torchvision's that is not used
         import torchvision
     return torchvision
