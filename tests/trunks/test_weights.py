@@ -1,10 +1,15 @@
 """Weights of a trunk: real ones, renamed ones, and files that do not fit; never a pickle's code."""
 
+import hashlib
 import os
 import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -194,10 +199,54 @@ def test_a_package_is_not_imported_and_may_not_lead_outside(tmp_path, monkeypatc
 def test_without_a_network_one_sentence(weights_file, monkeypatch, tmp_path):
     """The real client of the hub, which is sent to a name that does not exist."""
     assert weights_file
-    constants = pytest.importorskip("huggingface_hub").constants
+    constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "ENDPOINT", "https://hub.invalid")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(
         NetError, match=r"cannot be downloaded from https://hub.invalid/timm/.*give"
     ):
         find_weights("timm:test_efficientnet", None)
+
+
+class Hub(BaseHTTPRequestHandler):
+    """One file of one repository, answered as huggingface.co answers its client."""
+
+    content = b""
+    asked: ClassVar[list[str]] = []
+
+    def do_HEAD(self) -> None:
+        self.asked.append(f"{self.command} {self.path}")
+        found = self.path.endswith("/resolve/main/model.safetensors")
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Length", str(len(self.content) if found else 0))
+        self.send_header("ETag", f'"{hashlib.sha256(self.content).hexdigest()}"')
+        self.send_header("X-Repo-Commit", "0" * 40)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_HEAD()
+        self.wfile.write(self.content)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+def test_weights_come_from_the_hub_once(weights_file, monkeypatch, tmp_path):
+    """The real client of the hub, and a hub on this machine."""
+    constants = pytest.importorskip("huggingface_hub.constants")
+    Hub.content = weights_file("test_efficientnet").read_bytes()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE
+        moved = template.replace(urlsplit(template).netloc, urlsplit(address).netloc)
+        moved = moved.replace("https://", "http://")
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", moved)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+        found = find_weights("timm:test_efficientnet", None)
+        server.shutdown()
+    assert found.sha256 == hashlib.sha256(Hub.content).hexdigest()
+    assert any(line.startswith("GET /timm/test_efficientnet") for line in Hub.asked)
+    again = find_weights("timm:test_efficientnet", None)  # the hub is gone
+    assert again.path.read_bytes() == Hub.content
