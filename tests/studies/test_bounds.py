@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 
 from fedgrain import Config
-from fedgrain.errors import ConfigError
+from fedgrain.engines.client_trainer import ClientTrainer
+from fedgrain.errors import ConfigError, StudyError
 from fedgrain.preparation.prepare import prepare
 from fedgrain.runs.run import run
+from fedgrain.studies.methods import parse_method
 
 SMALL = {
     "dataset": "own_parts:few_glyphs", "net": "own_parts:SmallNet", "clients": 4, "alpha": 0.5,
@@ -36,6 +38,38 @@ def test_local_only_is_one_client_with_its_own_images_and_labels():
         assert np.array_equal(alone.train.indices, client.train.indices)
         assert np.array_equal(alone.train.labels, client.train.labels)
         assert np.array_equal(alone.known, client.known)
+
+
+def _mean_loss(prepared):
+    """The mean loss over all labels of all clients, of one model."""
+    trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
+    total, count = 0.0, 0
+    for number in range(len(prepared.federation.clients)):
+        data = trainer.whole_data(number)
+        logits = trainer.model.net.eval()(data.source.batch(data.indices)).detach()
+        total += float(trainer.supervised(number).loss(logits, data.targets)) * len(data.indices)
+        count += len(data.indices)
+    return total / count
+
+
+@pytest.mark.parametrize("head", ["flat-softmax", "cond-softmax"])
+def test_pooled_under_projection_each_label_is_read_by_its_own_writer(head):
+    settings = {**SMALL, "head": head, "supervision": "projection"}
+    apart, pooled = (prepare(Config(**settings, pooled=one)) for one in (False, True))
+    assert len(pooled.federation.clients) == 1
+    assert _mean_loss(pooled) == pytest.approx(_mean_loss(apart), rel=1e-5)
+    anonymous = prepare(Config(**{**settings, "supervision": "marginal"}, pooled=True))
+    assert _mean_loss(anonymous) < _mean_loss(pooled) - 0.01  # a wider set has more probability
+
+
+def test_the_ceiling_is_one_site_where_every_label_is_a_leaf():
+    (settings,) = parse_method("ceiling:flat-softmax").settings(0.5, 4)
+    (one,) = prepare(Config(**{**SMALL, **settings})).federation.clients
+    everyone = prepare(Config(**SMALL)).federation
+    assert len(one.train) == sum(len(client.train) for client in everyone.clients)
+    assert everyone.taxonomy.is_leaf(one.train.labels).all()
+    with pytest.raises(StudyError, match="there is no alpha; leave it out"):
+        parse_method("ceiling").settings(None, 4)
 
 
 @pytest.mark.parametrize(

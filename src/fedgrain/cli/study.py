@@ -31,8 +31,8 @@ def add_to(commands: Any) -> None:
         epilog="Studies by name: demo, alone (is it better than alone? each site of your manifest "
         "alone, all together, all images at one place), paper-cifar100, paper-tiny-imagenet, "
         "paper-imagenet, paper-zero-shot. Methods: <head>/<supervision> such as "
-        "flat-softmax/projection, fedbdft/paper, and the bounds local-only, centralised, oracle "
-        "(oracle:<head>, or of a method, local-only:<head>/<supervision>). "
+        "flat-softmax/projection, fedbdft/paper, and the bounds local-only, centralised, oracle, "
+        "ceiling (oracle:<head>, or of a method, local-only:<head>/<supervision>). "
         "With settings of its own a method is a variant: flat-softmax/projection+laziness=0.1.",
     )
     parser.add_argument("study", metavar="NAME|FILE.toml", help="a study by name, or its file")

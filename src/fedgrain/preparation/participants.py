@@ -1,9 +1,10 @@
 """Which clients train: all, or those of two bounds (method, section 10).
 
-The third bound, the oracle, is plain alpha 0.
+The oracle is plain alpha 0, and the ceiling is *centralised* at alpha 0.
 
 *centralised*: one site holds everyone's images, each with the label its own client wrote. Under
-`paper` and `marginal` it does not matter who wrote a label; otherwise the site keeps that too.
+`paper` and `marginal` it does not matter who wrote a label; otherwise the site keeps that too, and
+reads each label by what its own client knows.
 *local-only*: one client trains alone on what it holds; a study takes the mean over clients.
 """
 

@@ -2,9 +2,9 @@
 
 ``<head>/<supervision>`` is FedAvg with that head. An algorithm that works with one head only goes
 by its own name, ``fedbdft/<supervision>``; any other is ``<algorithm>:<head>/<supervision>``. The
-bounds of the method, section 10, are ``local-only``, ``centralised`` and ``oracle``, on the head
-cond-softmax or as ``oracle:<head>`` on another, under the paper's rule, or of any method as
-``local-only:flat-softmax/projection``. Any of them may end in settings of its own,
+bounds of the method, section 10, are ``local-only``, ``centralised``, ``oracle`` and ``ceiling``,
+on the head cond-softmax or as ``oracle:<head>`` on another, under the paper's rule, or of any
+method as ``local-only:flat-softmax/projection``. Any of them may end in settings of its own,
 ``flat-softmax/projection+laziness=0.1``: a variant, compared under that name.
 """
 
@@ -20,7 +20,9 @@ from fedgrain.preparation.config import Config, setting_of
 
 Skew = float | None  # an alpha; None where who knows what is not simulated
 
-_BOUNDS = ("local-only", "centralised", "oracle")
+_BOUNDS = ("local-only", "centralised", "oracle", "ceiling")
+_WITHOUT_SKEW = ("oracle", "ceiling")  # bounds in which every client knows every leaf
+_POOLED = ("centralised", "ceiling")
 PAPER_HEADS = (
     "flat-softmax",
     "cond-sigmoid",
@@ -58,13 +60,13 @@ class Method:
             **self.own,
         }
         if alpha is not None:
-            common["alpha"] = 0.0 if self.bound == "oracle" else alpha
-        elif self.bound == "oracle":
+            common["alpha"] = 0.0 if self.bound in _WITHOUT_SKEW else alpha
+        elif self.bound in _WITHOUT_SKEW:
             raise StudyError(
                 f"method {self.name!r} is the run at alpha 0, but without a generator of knowledge "
                 "there is no alpha; leave it out"
             )
-        if self.bound == "centralised":
+        if self.bound in _POOLED:
             return [{**common, "pooled": True, "min_clients": 1}]
         if self.bound == "local-only":
             alone = {**common, "min_clients": 1}
