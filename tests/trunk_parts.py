@@ -1,4 +1,4 @@
-"""A user's own net as a trunk, and whole copies of it, for brute force."""
+"""Random weights of a trunk, a user's own net as a trunk, and whole copies of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,22 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+
+
+def random_weights(net: nn.Module) -> dict[str, Tensor]:
+    """Weights that keep activations in range, other than those a net is built with."""
+    draw = torch.Generator().manual_seed(5)
+    found = {}
+    for name, value in net.state_dict().items():
+        if not value.is_floating_point():
+            found[name] = value
+        elif value.ndim > 1:
+            scale = max(1, value[0].numel()) ** -0.5
+            found[name] = torch.randn(value.shape, generator=draw) * scale
+        else:
+            centre = 1.0 if name.endswith(("weight", "running_var")) else 0.0
+            found[name] = centre + 0.2 * torch.rand(value.shape, generator=draw)
+    return found
 
 
 class TrunkNet(nn.Module):

@@ -1,4 +1,7 @@
-"""The same bytes as in one process, over a real SuperLink and SuperNodes; the server is killed."""
+"""The same bytes as in one process, over a real SuperLink and SuperNodes; the server is killed.
+
+The net is a pretrained trunk whose last block is trained; every site stores activations below it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,16 @@ import os
 import shutil
 import signal
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgrain[flower]'")
+if find_spec("timm") is None:
+    pytest.skip("timm is not installed: pip install 'fedgrain[timm]'", allow_module_level=True)
+
+from safetensors.torch import save_file
 
 from fedgrain import Config, run
 from fedgrain.deployment.app import App, write_app
@@ -21,12 +29,17 @@ from fedgrain.federated import TrainingSettings
 from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvgState
 from fedgrain.federated.fedbdft import BranchesState, FedBDFT
+from fedgrain.preparation.trunk import with_weights_hash
 from fedgrain.runs.checkpoint import load_progress
+from fedgrain.trunks.timm_models import timm_net
 from flower_network import Network, command_of, nothing_left, processes_with, wait_until
+from trunk_parts import random_weights
 
 CONFIG = Config(
     dataset="own_parts:few_glyphs",
-    net="own_parts:SmallNet",
+    net="timm:test_efficientnet",
+    train="blocks:1",
+    image_size=32,
     algorithm="fedbdft",
     supervision="learned",
     clients=3,
@@ -39,7 +52,7 @@ CONFIG = Config(
     average_rounds=2,
     cycles=1,
     client_time_limit=100.0,
-).complete()
+)
 SITES = ["museum", "zoo", "herbarium"]
 
 
@@ -61,9 +74,13 @@ def after_three_rounds(path: Path) -> bool:
 
 
 def test_three_rounds_and_a_cycle_are_byte_equal_though_the_server_is_killed(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_app(tmp_path / "app", App(CONFIG, None), Operation(SITES, tmp_path / "run"))
+    monkeypatch.setenv("FEDGRAIN_CACHE", str(tmp_path / "cache"))
+    save_file(random_weights(timm_net(CONFIG.net)), tmp_path / "weights.safetensors")
+    with_trunk = replace(CONFIG, net_weights=str(tmp_path / "weights.safetensors"))
+    config = with_weights_hash(with_trunk.complete())
+    write_app(tmp_path / "app", App(config, None), Operation(SITES, tmp_path / "run"))
     state = tmp_path / "run" / "state.safetensors"
     with Network(tmp_path / "network") as network:
         for number, site in enumerate(SITES):
@@ -85,8 +102,8 @@ def test_three_rounds_and_a_cycle_are_byte_equal_though_the_server_is_killed(
         assert set(started) <= {*processes_with("FLWR_TELEMETRY_ENABLED=0"), *ended(started)}
     nothing_left(f"FLWR_HOME={network.home}")
 
-    run(replace(CONFIG, algorithm="fedavg"), tmp_path / "fedavg", workers=1)
-    here = run(CONFIG, tmp_path / "fedbdft", workers=1)
+    run(replace(config, algorithm="fedavg"), tmp_path / "fedavg", workers=1)
+    here = run(config, tmp_path / "fedbdft", workers=1)
     expected = load_progress(
         tmp_path / "fedavg" / "state.safetensors", FedBDFT(TrainingSettings())
     ).state

@@ -6,30 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import save_file
 
 from fedgrain import Config
 from fedgrain.trunks.timm_models import timm_net
 from run_fixtures import SMALL, alone, python
+from trunk_parts import random_weights
 
 __all__ = ["alone", "python"]
-
-
-def random_weights(net: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Weights that keep activations in range, other than those a net is built with."""
-    draw = torch.Generator().manual_seed(5)
-    found = {}
-    for name, value in net.state_dict().items():
-        if not value.is_floating_point():
-            found[name] = value
-        elif value.ndim > 1:
-            scale = max(1, value[0].numel()) ** -0.5
-            found[name] = torch.randn(value.shape, generator=draw) * scale
-        else:
-            centre = 1.0 if name.endswith(("weight", "running_var")) else 0.0
-            found[name] = centre + 0.2 * torch.rand(value.shape, generator=draw)
-    return found
 
 
 @pytest.fixture(scope="session")
