@@ -2,6 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Some containers tell Python to keep no compiled modules: then every process compiles torch again,
+# two seconds of the four that it takes to start.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A CPU without AVX-512, as far as one with it can play that: ATen, oneDNN and MKL leave it out.
 WITHOUT_AVX512 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
 # One worker more than there are cores: tests that wait for Flower or a browser leave one free.
