@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from fedgrain.arithmetic import one_thread
@@ -52,7 +54,9 @@ class Asked:
     net_weights: str | None = None
 
 
-_Block = tuple[Sequence[ImagePath], Asked]
+Files = Sequence[ImagePath]
+Wanted = TypeVar("Wanted")
+Row = TypeVar("Row")
 
 
 def predict_files(
@@ -63,39 +67,65 @@ def predict_files(
     workers: int | str = "auto",
     trust_code: Trust = False,
 ) -> Iterator[PredictedFile]:
-    """Yield a row per file, in order, as soon as it is there.
+    """Yield a row per file, in order, as soon as it is there."""
+    place = ModelPlace(str(folder), _fixed(trust_code), asked.net_weights)
+    return work_on_files(place, list(_blocks(images, asked)), predict_block, workers=workers)
 
-    The first files are predicted in this process, which shows how long the rest will take; once
-    that is long, processes take over. The rows do not depend on it.
+
+@dataclass(frozen=True)
+class ModelPlace:
+    """What a process needs to load a model."""
+
+    folder: str
+    trust_code: bool | tuple[str, ...] = False
+    net_weights: str | None = None
+
+
+def work_on_files(
+    place: ModelPlace,
+    blocks: Sequence[tuple[Files, Wanted]],
+    work: Callable[[TrainedModel, Files, Wanted], list[Row]],
+    *,
+    workers: int | str = "auto",
+) -> Iterator[Row]:
+    """Yield the rows that ``work`` makes of every block of files, in order.
+
+    The first blocks are done in this process, which shows how long the rest will take; once that is
+    long, processes take over. The rows do not depend on it.
     """
     processes = workers_wanted(workers)
-    trust = trust_code if isinstance(trust_code, bool) else tuple(trust_code)
-    model = load(folder, trust_code=trust, net_weights=asked.net_weights)
-    blocks = list(_blocks(images, asked))
+    model = load(place.folder, trust_code=place.trust_code, net_weights=place.net_weights)
     begun = time.perf_counter()
     for done, (files, wanted) in enumerate(blocks, 1):
         with one_thread():
-            rows = predict_block(model, files, wanted)
+            rows = work(model, files, wanted)
         yield from rows
         left = (len(blocks) - done) * (time.perf_counter() - begun) / done
         if left > _WORTH_PROCESSES and processes > 1:
-            yield from _in_processes(folder, trust, blocks[done:], processes)
+            yield from _in_processes(place, blocks[done:], work, processes)
             return
 
 
-def _blocks(images: Sequence[ImagePath], asked: Asked) -> Iterator[_Block]:
+def _fixed(trust: Trust) -> bool | tuple[str, ...]:
+    return trust if isinstance(trust, bool) else tuple(trust)
+
+
+def _blocks(images: Sequence[ImagePath], asked: Asked) -> Iterator[tuple[Files, Asked]]:
     for start in range(0, len(images), _BLOCK):
         full = start >= _MOST_THUMBNAILS
         yield images[start : start + _BLOCK], replace(asked, thumbnail=0) if full else asked
 
 
 def _in_processes(
-    folder: str | Path, trust: bool | tuple[str, ...], blocks: Sequence[_Block], processes: int
-) -> Iterator[PredictedFile]:
-    tasks = [(str(folder), trust, block) for block in blocks]
+    place: ModelPlace,
+    blocks: Sequence[tuple[Files, Wanted]],
+    work: Callable[[TrainedModel, Files, Wanted], list[Row]],
+    processes: int,
+) -> Iterator[Row]:
+    tasks = [(place, work, block) for block in blocks]
     try:
         with process_map(min(processes, len(tasks))) as mapper:
-            yield from chain.from_iterable(mapper(_predict_task, tasks))
+            yield from chain.from_iterable(mapper(_task, tasks))
     except BrokenProcessPool:
         raise RunError(
             "a predicting process ended unexpectedly, perhaps for lack of memory; "
@@ -103,34 +133,36 @@ def _in_processes(
         ) from None
 
 
-def predict_block(
-    model: TrainedModel, images: Sequence[ImagePath], asked: Asked
-) -> list[PredictedFile]:
+def predict_block(model: TrainedModel, images: Files, asked: Asked) -> list[PredictedFile]:
     """Return a row per file; those that can be read go through the net together."""
+    problems, pixels = read_block(model, images)
+    found = iter(model.predict(pixels, asked.rule, asked.threshold))
+    return [
+        PredictedFile(image.path, None, problem)
+        if problem
+        else PredictedFile(image.path, next(found), thumbnail=_thumbnail(image.path, asked))
+        for image, problem in zip(images, problems, strict=True)
+    ]
+
+
+def read_block(model: TrainedModel, images: Files) -> tuple[list[str], NDArray[np.uint8]]:
+    """Return why each file cannot be read, empty if it can, and the pixels of those that can."""
     height, width, channels = model.image_shape
     if height != width or channels != 3:
         raise RunError(
             f"the model takes images of {height} x {width} pixels in {channels} channels, not "
             "square colour pictures; give arrays of that shape to predict in Python"
         )
-    rows: list[PredictedFile] = []
-    pixels = []
+    problems, pixels = [], []
     for image in images:
-        row = PredictedFile(image.path, None, image.problem)
-        if not image.problem:
+        problem = image.problem
+        if not problem:
             try:
-                decoded = decode_image(image.path, height, model.interpolation)
-                row = PredictedFile(image.path, None, thumbnail=_thumbnail(image.path, asked))
-                pixels.append(decoded)
+                pixels.append(decode_image(image.path, height, model.interpolation))
             except Exception as error:  # decoders raise anything on damaged files
-                row = PredictedFile(image.path, None, why_unreadable(image.path, error))
-        rows.append(row)
-    readable = np.stack(pixels) if pixels else np.empty((0, *model.image_shape), np.uint8)
-    found = iter(model.predict(readable, asked.rule, asked.threshold))
-    return [
-        row if row.problem else PredictedFile(row.image, next(found), thumbnail=row.thumbnail)
-        for row in rows
-    ]
+                problem = why_unreadable(image.path, error)
+        problems.append(problem)
+    return problems, np.stack(pixels) if pixels else np.empty((0, *model.image_shape), np.uint8)
 
 
 def _thumbnail(path: str, asked: Asked) -> bytes:
@@ -143,12 +175,12 @@ def _thumbnail(path: str, asked: Asked) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: str, trust: bool | tuple[str, ...], weights: str | None) -> TrainedModel:
+def _loaded(place: ModelPlace) -> TrainedModel:
     """Load the model once per process of the pool."""
-    return load(folder, trust_code=trust, net_weights=weights)
+    return load(place.folder, trust_code=place.trust_code, net_weights=place.net_weights)
 
 
-def _predict_task(task: tuple[str, bool | tuple[str, ...], _Block]) -> list[PredictedFile]:
-    folder, trust, (images, asked) = task
+def _task(task: tuple[ModelPlace, Callable[..., list[Row]], tuple[Files, Wanted]]) -> list[Row]:
+    place, work, (files, wanted) = task
     with one_thread():
-        return predict_block(_loaded(folder, trust, asked.net_weights), images, asked)
+        return work(_loaded(place), files, wanted)
