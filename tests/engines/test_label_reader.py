@@ -30,7 +30,7 @@ def stirred(trainer):
 
 
 @pytest.mark.parametrize("head", ["flat-softmax", "ps-softmax", "cond-softmax"])
-@pytest.mark.parametrize(("number", "trust"), [(5, 0.25), (20, 1.0), (300, 1.0)])
+@pytest.mark.parametrize(("number", "trust"), [(5, 0.5), (10, 1.0), (300, 1.0)])
 def test_a_round_is_a_step_on_the_likelihood_of_the_labels(head, number, trust):
     """One batch: the step goes down the general loss under the T that EM found."""
     trainer = trainer_for(head)
@@ -130,3 +130,31 @@ def test_a_client_with_only_full_or_only_coarse_labels_trains():
             small = engine(sites, settings, head=head, supervision="learned")
             update = small.trainer.train(1, 0, small.model.initial, None)
             assert update.finite and update.samples == len(labels)
+
+
+def test_fedmt_trains_on_full_labels_first_and_then_by_its_table():
+    """After the warm-up a coarse label is shared out by P times the table of its own round."""
+    trainer = trainer_for("flat-softmax", labeller="fedmt")
+    weights, reader = stirred(trainer), trainer.label_reader(0)
+    full = [number for number, label in enumerate(LABELS) if label not in ("a", "b", "r")]
+    _, early = reader.shared_out(5, weights)
+    assert early.indices.tolist() == full
+    assert torch.equal(early.targets.argmax(1), torch.tensor([0, 0, 1, 1, 3, 3, 5, 5, 0]))
+    _, late = reader.shared_out(6, weights)
+    trainer.model.net.load_state_dict(weights)
+    data = trainer.whole_data(0)
+    probs = trainer.model.net(data.source.batch(data.indices)).softmax(1).detach()
+    leaf, sure = probs.argmax(1), probs.amax(1) >= 0.5
+    coarse = [number for number in range(len(LABELS)) if number not in full]
+    for image in coarse:
+        row = torch.empty(6)
+        for column in range(6):
+            seen = [LABELS[i] for i in coarse if leaf[i] == column and sure[i]]
+            row[column] = seen.count(LABELS[image]) / len(seen) if seen else 1 / 3
+        share = probs[image] * row
+        if not row.any():
+            below = {"a": [0, 1, 2], "b": [3, 4], "r": range(6)}[LABELS[image]]
+            share = probs[image] * torch.tensor([float(c in below) for c in range(6)])
+        torch.testing.assert_close(late.targets[image], share / share.sum(), atol=1e-5, rtol=0)
+    update = trainer.train(6, 0, weights, None)
+    assert update.finite and update.samples == len(LABELS)

@@ -17,6 +17,7 @@ from fedgrain.heads import (
     supervise,
     unknown_children,
 )
+from fedgrain.knowledge.correspondence import Correspondence
 from fedgrain.knowledge.labeller import LabellerModel, labeller_model
 from fedgrain.knowledge.projection import project_known
 from fedgrain.taxonomy import Taxonomy
@@ -272,6 +273,26 @@ def test_the_other_supervisions_are_special_cases_of_learned(name, tree, seed, l
         torch.testing.assert_close(found, projected, atol=1e-6, rtol=0)
         model = labeller_model(tree, known[None])
         torch.testing.assert_close(learned(model.writes(0)), projected, atol=1e-6, rtol=0)
+
+
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_fedmt_with_the_known_correspondence_is_projection(tree, seed):
+    """M one where a leaf projects to the label; and any M is the paper's sum over classes."""
+    known, head = random_knowledge(tree, seed), build_head("flat-softmax", tree)
+    labels, logits = torch.arange(len(tree)), logits_for(head, len(tree), seed)
+    proj = project_known(tree, known[None]).labels[0]
+    table = (np.arange(len(tree))[:, None] == proj).astype(float)  # [nodes, leaves]
+
+    def losses(table):
+        given = Correspondence(np.arange(len(tree)), table)
+        return supervise(head, "learned", writes=[given]).sample_losses(logits, labels)
+
+    projection = quiet_losses(supervise(head, "projection", known=known), logits, labels)
+    torch.testing.assert_close(losses(table), projection, atol=1e-6, rtol=0)
+    free = np.random.default_rng(seed).random(table.shape)
+    by_hand = -((logits.softmax(1) * torch.tensor(free)).sum(1)).log()
+    torch.testing.assert_close(losses(free), by_hand.to(logits.dtype), atol=1e-6, rtol=0)
 
 
 @QUICK

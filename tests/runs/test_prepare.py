@@ -63,6 +63,19 @@ def test_a_share_of_the_labels_at_leaves_is_written_one_level_too_coarse(small) 
         assert np.array_equal(late.train.labels[changed], parents)
 
 
+def test_a_simulation_may_infer_what_clients_know_from_the_labels_they_write(small) -> None:
+    given = prepare(small(lazy_labels=0.3)).federation
+    inferred = prepare(small(lazy_labels=0.3, infer_knowledge=True)).federation
+    for told, found in zip(given.clients, inferred.clients, strict=True):
+        assert np.array_equal(told.train.labels, found.train.labels)
+        tree, wrote = given.taxonomy, set(found.train.labels.tolist())
+        below = [sum(v in tree.path(label) for label in wrote) for v in range(len(tree))]
+        unwritten = np.array(below) == 0
+        unwritten[0] = False
+        assert not found.knows[unwritten].any() and (told.knows | ~found.knows).all()
+        assert found.knows[tree.leaves].sum() > 1
+
+
 def test_the_seed_decides_everything(small) -> None:
     one, same, other = (prepare(small(seed=seed)).federation for seed in (47, 47, 48))
     for client, twin in zip(one.clients, same.clients, strict=True):

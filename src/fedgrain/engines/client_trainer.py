@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgrain.engines.built_model import BuiltModel
+from fedgrain.engines.fedmt_reader import FedMTReader
 from fedgrain.engines.label_reader import LabelReader
 from fedgrain.engines.model_spec import ModelSpec
 from fedgrain.federated.averaging import State
@@ -132,7 +133,8 @@ class ClientTrainer:
         return read
 
     def _label_reader(self, client: int) -> LabelReader:
-        return LabelReader(self.model, self.federation.source, self.federation.clients[client])
+        kind = FedMTReader if self.model.spec.labeller == "fedmt" else LabelReader
+        return kind(self.model, self.federation.source, self.federation.clients[client])
 
     def _branch_known(self, client: int) -> NDArray[np.bool_]:
         """Return what a client's labellers know, or seem to know, where a branch is trained."""

@@ -33,7 +33,7 @@ from fedgrain.knowledge.labeller import (
 from fedgrain.knowledge.labeller_em import learned
 
 _FULL_SHARE = 0.2  # of the loss that full labels make up at least
-_TRUSTING_ROUNDS = 20  # until what is learned about laziness is used in full
+_TRUSTING_ROUNDS = 10  # until what is learned about laziness is used in full
 
 
 class LabelReader:

@@ -21,3 +21,4 @@ class ModelSpec:
     responsibilities: str = "step"  # or "round": labels are distributed over leaves once a round
     head_settings: Mapping[str, Any] = field(default_factory=dict)  # of build_head
     trunk: TrunkSpec | None = None  # the pretrained net whose last part is trained
+    labeller: str = "stops"  # how `learned` models a labeller

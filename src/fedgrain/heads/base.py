@@ -18,7 +18,7 @@ from fedgrain.catalogue import HEADS
 from fedgrain.errors import HeadError
 from fedgrain.heads.projection_tensors import ProjectionTensors
 from fedgrain.heads.tree_sums import TreeSums
-from fedgrain.heads.writing_tensors import WritingTensors
+from fedgrain.heads.writing_tensors import LabelWeights
 from fedgrain.taxonomy.tree import Taxonomy
 
 
@@ -97,7 +97,7 @@ class Head(nn.Module, ABC):
         """Return -log of the probability that the client writes the label [batch]."""
         raise HeadError(f"head {self.name} has no projection likelihood")
 
-    def written_losses(self, logits: Tensor, labels: Tensor, writing: WritingTensors) -> Tensor:
+    def written_losses(self, logits: Tensor, labels: Tensor, writing: LabelWeights) -> Tensor:
         """Return -log of the sum over leaves of P(leaf) T(label | leaf) [batch]."""
         leaves = self.node_log_probs(logits).index_select(1, self.sums.leaves)
         weights = writing.leaf_weights(self.sums, labels.long())

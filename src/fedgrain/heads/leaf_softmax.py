@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from fedgrain.heads.base import Head, minus_log_share
 from fedgrain.heads.projection_tensors import ProjectionTensors
-from fedgrain.heads.writing_tensors import WritingTensors
+from fedgrain.heads.writing_tensors import LabelWeights
 from fedgrain.taxonomy.tree import Taxonomy
 
 
@@ -63,19 +63,19 @@ class LeafSoftmax(Head):
         """Return -log of the softmax of the leaves the label stands for."""
         return minus_log_share(self.leaf_scores(logits), self.leaf_weights(labels, projection))
 
-    def written_losses(self, logits: Tensor, labels: Tensor, writing: WritingTensors) -> Tensor:
+    def written_losses(self, logits: Tensor, labels: Tensor, writing: LabelWeights) -> Tensor:
         """Return -log of the sum over leaves of P(leaf) T(label | leaf)."""
         scores = self.leaf_scores(logits)
         return minus_log_share(scores, self.leaf_weights(labels, writing).to(scores.dtype))
 
     def leaf_weights(
-        self, labels: Tensor, reading: ProjectionTensors | WritingTensors | None
+        self, labels: Tensor, reading: ProjectionTensors | LabelWeights | None
     ) -> Tensor:
         """Return the log weight of each leaf [batch, leaves] in the likelihood of a label."""
         labels = labels.long()
         if reading is None:
             return torch.where(self.sums.leaves_below(labels), 0.0, -torch.inf)
-        if isinstance(reading, WritingTensors):
+        if isinstance(reading, LabelWeights):
             return reading.leaf_weights(self.sums, labels)
         below = self.sums.leaves_below(labels)  # [batch, leaves]
         stands_for = reading.projected == labels[:, None]
@@ -89,7 +89,7 @@ class LeafSoftmax(Head):
         self,
         logits: Tensor,
         labels: Tensor,
-        reading: ProjectionTensors | WritingTensors | None,
+        reading: ProjectionTensors | LabelWeights | None,
     ) -> Tensor:
         """Return P(leaf | label) [batch, leaves]: how the model shares a label out over leaves."""
         return (self.leaf_scores(logits) + self.leaf_weights(labels, reading)).softmax(1)

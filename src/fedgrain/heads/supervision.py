@@ -16,7 +16,8 @@ from fedgrain.errors import HeadError
 from fedgrain.heads.base import Head, at_least_float32, mean_entering
 from fedgrain.heads.leaf_softmax import LeafSoftmax
 from fedgrain.heads.projection_tensors import ProjectionTensors
-from fedgrain.heads.writing_tensors import WritingTensors
+from fedgrain.heads.writing_tensors import CorrespondenceTensors, LabelWeights, WritingTensors
+from fedgrain.knowledge.correspondence import Correspondence
 from fedgrain.knowledge.projection import project_known
 from fedgrain.taxonomy.tree import BoolArray
 
@@ -32,7 +33,7 @@ class Supervised(nn.Module):
         self,
         head: Head,
         supervision: str,
-        readings: Sequence[ProjectionTensors] | Sequence[WritingTensors],
+        readings: Sequence[ProjectionTensors] | Sequence[LabelWeights],
     ) -> None:
         super().__init__()
         self.head = head
@@ -128,7 +129,7 @@ def supervise(
     *,
     known: Tensor | BoolArray | None = None,
     laziness: float = 0.0,
-    writes: Sequence[NDArray[np.float64]] | None = None,
+    writes: Sequence[NDArray[np.float64] | Correspondence] | None = None,
 ) -> Supervised:
     """Choose how labels are read.
 
@@ -136,7 +137,7 @@ def supervise(
     each of its labellers [labellers, nodes]; `projection` needs it, the others ignore it.
     ``laziness`` eps is only for `projection`: the loss is -log((1 - eps) * projection + eps *
     marginal), for labellers who sometimes stop early. ``writes`` is only for `learned`: T of each
-    labeller [leaves, depths].
+    labeller, [leaves, depths] or as a table of any labels and leaves.
     """
     check_supervision(head.name, supervision, HeadError, head.supervisions)
     if supervision != "projection":
@@ -151,7 +152,12 @@ def supervise(
             raise HeadError(
                 "supervision 'learned' needs to know how the client writes; give `writes`"
             )
-        writing = [WritingTensors(head.taxonomy, np.asarray(own)) for own in writes]
+        writing = [
+            CorrespondenceTensors(head.taxonomy, own)
+            if isinstance(own, Correspondence)
+            else WritingTensors(head.taxonomy, np.asarray(own))
+            for own in writes
+        ]
         return Supervised(head, supervision, writing).to(head.sums.parents.device)
     if known is None:
         raise HeadError(

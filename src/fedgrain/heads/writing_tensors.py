@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -9,10 +11,19 @@ from torch import Tensor, nn
 
 from fedgrain.errors import HeadError
 from fedgrain.heads.tree_sums import TreeSums
+from fedgrain.knowledge.correspondence import Correspondence
 from fedgrain.taxonomy.tree import Taxonomy
 
 
-class WritingTensors(nn.Module):
+class LabelWeights(nn.Module, ABC):
+    """What a label says about each leaf."""
+
+    @abstractmethod
+    def leaf_weights(self, sums: TreeSums, labels: Tensor) -> Tensor:
+        """Return log T(label | leaf) [batch, leaves]."""
+
+
+class WritingTensors(LabelWeights):
     """One labeller's T, ready for the likelihood of its labels.
 
     ``writes`` is [leaves, depths]: how often the labeller writes a leaf's ancestor at each depth.
@@ -40,6 +51,34 @@ class WritingTensors(nn.Module):
         """Return log T(label | leaf) [batch, leaves]; -inf for leaves not under the label."""
         weights = self.log_weights[self.depth[labels]]
         return weights.masked_fill(~sums.leaves_below(labels), -torch.inf)
+
+
+class CorrespondenceTensors(LabelWeights):
+    """A table of how often each label is written for each leaf, inside the tree or not.
+
+    Labels that the table does not have, and those it gives to no leaf, count as marginal.
+    """
+
+    log_weights: Tensor  # [labels of the table, leaves]
+    row: Tensor  # [nodes], of the table; -1 for other labels
+
+    def __init__(self, taxonomy: Taxonomy, given: Correspondence) -> None:
+        super().__init__()
+        possible = given.table.any(axis=1)
+        row = np.full(len(taxonomy), -1, dtype=np.int64)
+        row[given.labels] = np.where(possible, np.arange(len(given.labels)), -1)
+        self.register_buffer("row", torch.tensor(row), persistent=False)
+        with np.errstate(divide="ignore"):
+            weights = np.log(given.table).astype(np.float32)
+        nothing = np.zeros((1, weights.shape[1]), np.float32)  # the last row, for -1
+        both = torch.tensor(np.concatenate([weights, nothing]))
+        self.register_buffer("log_weights", both, persistent=False)
+
+    def leaf_weights(self, sums: TreeSums, labels: Tensor) -> Tensor:
+        """Return log T(label | leaf) [batch, leaves]; -inf for leaves it is never written for."""
+        rows = self.row[labels]
+        elsewhere = (rows < 0)[:, None] & ~sums.leaves_below(labels)
+        return self.log_weights[rows].masked_fill(elsewhere, -torch.inf)
 
 
 def _possible(taxonomy: Taxonomy, writes: NDArray[np.float64]) -> NDArray[np.float64]:

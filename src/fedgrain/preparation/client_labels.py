@@ -49,7 +49,11 @@ def labelled_clients(
             own = labelled(number, np.flatnonzero(_validation_owners(data) == number))
         elif config.validation == "clients":
             train, own = _held_out(config, train, number)
-        clients.append(Client(names[number], train, people[number].known, own))
+        known = people[number].known
+        if config.infer_knowledge and len(train):
+            nobody = np.zeros(len(train), np.int64)
+            known = Knowledge.from_labels(taxonomy, train.labels, nobody).known
+        clients.append(Client(names[number], train, known, own))
     if config.supervision == "projection":
         _warn_of_contradictions(config, taxonomy, clients)
     if config.real_labels:

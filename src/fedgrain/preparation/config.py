@@ -14,6 +14,7 @@ from fedgrain.catalogue import (
     HEADS,
     KNOWLEDGE,
     KNOWLEDGE_GENERATORS,
+    LABELLERS,
     MARGINS,
     NETS,
     PARTITIONS,
@@ -86,6 +87,7 @@ class Config:
         "the global model (flat-softmax, ps-softmax)",
         RESPONSIBILITIES,
     )
+    labeller: str = _setting("stops", "learned: how a labeller is modelled", LABELLERS)
     net: str | None = _setting(
         None,
         "net (default: by image size); timm:NAME is a pretrained trunk",
@@ -117,6 +119,9 @@ class Config:
     expertise: str = _setting("random", "how known leaves are drawn", ("random", "coherent"))
     lazy_labels: float = _setting(
         0.0, "for experiments: share of leaf labels replaced by their parent"
+    )
+    infer_knowledge: bool = _setting(
+        False, "for experiments: what simulated clients know is inferred from their labels"
     )
     min_count: int | None = _setting(
         None,

@@ -43,6 +43,11 @@ def check_settings(config: Config) -> None:
     if config.laziness and "projection" not in (read_as, config.first_stage_supervision):
         raise ConfigError(f"laziness is {config.laziness}, but only supervision projection uses it")
     _check_head(config)
+    if config.infer_knowledge and not config.simulated:
+        raise ConfigError(
+            "infer_knowledge is for simulations, where a generator decides what clients know; set "
+            "knowledge to inferred for your own data"
+        )
     own = federation(config)
     if config.simulated and own["partition"] != "manifest":  # a manifest has its own clients
         highest = 1 - 1 / own["clients"]
@@ -100,6 +105,19 @@ def _check_head(config: Config) -> None:
             f"responsibilities once a round are for {able} under marginal, projection or "
             f"learned, not for {config.head} under {read_as or 'paper'}"
         )
+    if config.labeller != type(config).labeller:
+        _check_labeller(config, read_as)
+
+
+def _check_labeller(config: Config, read_as: str | None) -> None:
+    """Refuse a model of labellers where none is learned, or the head cannot read it."""
+    if read_as != "learned":
+        raise ConfigError(
+            f"labeller {config.labeller} is for supervision learned, not for {read_as or 'paper'}"
+        )
+    if config.head not in HEADS or not HEADS[config.head].responsibilities:
+        able = " or ".join(entry.name for entry in HEADS.values() if entry.responsibilities)
+        raise ConfigError(f"labeller {config.labeller} needs the head {able}, not {config.head}")
 
 
 def _check_algorithm(config: Config) -> None:

@@ -187,6 +187,7 @@ def model_spec(config: Config, image_size: int, trunk: TrunkSpec | None = None) 
         config.responsibilities,
         config.head_settings,
         trunk,
+        config.labeller,
     )
 
 
