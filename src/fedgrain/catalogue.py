@@ -23,6 +23,7 @@ KNOWLEDGE_GENERATORS = ("relational", "hidden-leaves", "known-paths")
 KNOWLEDGE = (*KNOWLEDGE_GENERATORS, "inferred")
 PARTITIONS = ("iid", "dirichlet", "manifest")
 SERVER_OPTIMIZERS = ("none", "sgd", "adam", "adagrad")
+SCHEDULES = ("constant", "cosine", "step")
 TABLE_FORMATS = ("text", "markdown", "latex", "csv", "json")
 # the formats of predictions, each with the ending of its files
 PREDICTION_FORMATS = {"text": ".txt", "csv": ".csv", "jsonl": ".jsonl", "json": ".json",

@@ -1,6 +1,7 @@
 """Local training against the formulas, written out in NumPy for a net of one layer."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,19 @@ import torch
 from fedgrain.engines import train_task
 from fedgrain.federated import LocalSettings, Task, TrainingData, TrainingSettings, train_locally
 from fedgrain.federated.local_training import crop_and_flip
+from fedgrain.federated.schedules import Schedule
 from fedgrain.randomness import numpy_generator
 from small_federation import TREE, engine, federation
 
 LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
+
+
+def cross_entropy_gradients(x, classes, weight, bias) -> list[np.ndarray]:
+    scores = x @ weight.T + bias
+    share = np.exp(scores - scores.max(1, keepdims=True))
+    share /= share.sum(1, keepdims=True)
+    share[np.arange(len(x)), classes] -= 1
+    return [share.T @ x / len(x), share.mean(0)]
 
 
 def softmax_regression(
@@ -22,12 +32,12 @@ def softmax_regression(
     start, speed = (weight.copy(), bias.copy()), [0.0, 0.0]
     weights = [weight.copy(), bias.copy()]
     for rows in order:
-        x = features[rows]
-        scores = x @ weights[0].T + weights[1]
-        share = np.exp(scores - scores.max(1, keepdims=True))
-        share /= share.sum(1, keepdims=True)
-        share[np.arange(len(rows)), classes[rows]] -= 1
-        for number, gradient in enumerate([share.T @ x / len(rows), share.mean(0)]):
+        gradients = cross_entropy_gradients(features[rows], classes[rows], *weights)
+        if local.sam:  # at w + rho g / |g| (Foret et al. 2021)
+            length = np.sqrt(sum((gradient**2).sum() for gradient in gradients))
+            uphill = [w + local.sam * g / length for w, g in zip(weights, gradients, strict=True)]
+            gradients = cross_entropy_gradients(features[rows], classes[rows], *uphill)
+        for number, gradient in enumerate(gradients):
             gradient = gradient + local.weight_decay * weights[number]
             gradient = gradient + local.proximal * (weights[number] - start[number])
             speed[number] = local.momentum * speed[number] + gradient
@@ -44,8 +54,8 @@ def seen_by_the_layer(sites, rows) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "extra",
-    [{}, {"momentum": 0.9}, {"weight_decay": 0.1}, {"proximal": 0.5}],
-    ids=["plain", "momentum", "weight decay", "FedProx"],
+    [{}, {"momentum": 0.9}, {"weight_decay": 0.1}, {"proximal": 0.5}, {"sam": 0.7}],
+    ids=["plain", "momentum", "weight decay", "FedProx", "SAM"],
 )
 def test_local_training_is_sgd_written_by_hand(extra) -> None:
     local = LocalSettings(lr=0.3, batch=4, epochs=3, **extra)
@@ -184,3 +194,34 @@ def test_no_samples_leave_the_weights_alone() -> None:
     assert all(
         torch.equal(update.state[n], trainer.model.initial[n]) for n in trainer.model.initial
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [("step", 0.3 * 0.5**2), ("cosine", 0.3 * (1 + np.cos(np.pi * 4 / 8)) / 2)],
+)
+def test_a_schedule_sets_the_rate_of_a_round(name, rate) -> None:
+    """Round 5 of 8 is a round with a constant rate; branches go by their cycles."""
+    schedule, local = Schedule(name, every=2, factor=0.5), LocalSettings(lr=0.3, batch=4)
+    settings = TrainingSettings(local=local, branch=local, rounds=8, cycles=8, schedule=schedule)
+    scheduled = engine(federation([LABELS]), settings).trainer
+    fixed = replace(local, lr=rate)
+    constant = engine(federation([LABELS]), TrainingSettings(local=fixed, branch=fixed)).trainer
+    start = scheduled.model.initial
+    for branch, weights in ((None, start), (0, scheduled.model.decouple(start)[0])):
+        one, other = (t.train(5, 0, weights, branch) for t in (scheduled, constant))
+        for value in one.state:
+            torch.testing.assert_close(one.state[value], other.state[value])
+        first = scheduled.train(1, 0, weights, branch)
+        assert not torch.equal(first.state["head.weight"], one.state["head.weight"])
+
+
+def test_sam_counts_a_batch_once_in_the_buffers() -> None:
+    """With rate 0 only the BatchNorm's statistics move, as without SAM."""
+    states = []
+    for sam in (0.0, 0.5):
+        settings = TrainingSettings(local=LocalSettings(lr=0.0, batch=10, sam=sam))
+        trainer = engine(federation([LABELS]), settings, net="own_parts:SmallNet").trainer
+        states.append(trainer.train(1, 0, trainer.model.initial, None).state)
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    assert any(not torch.equal(v, trainer.model.initial[n]) for n, v in states[1].items())

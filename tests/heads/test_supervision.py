@@ -11,6 +11,7 @@ from fedgrain.heads import (
     HEADS,
     CondSoftmax,
     Head,
+    LossTerms,
     branch_dataset,
     branch_losses,
     build_head,
@@ -406,3 +407,38 @@ def test_combinations_without_meaning_are_refused(name, options, message):
     with pytest.raises(HeadError, match=message) as refusal:
         supervise(build_head(name, TREE), **options)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS)
+def test_label_smoothing_spreads_a_share_of_the_label_over_the_leaves(name, tree, seed):
+    """Szegedy et al. 2016: for leaves with one softmax it is torch's own smoothing."""
+    known = torch.tensor(random_knowledge(tree, seed))
+    head, hand, terms = build_head(name, tree), ByHand(tree), LossTerms(label_smoothing=0.2)
+    labels = torch.arange(len(tree))
+    logits = logits_for(head, len(tree), seed)
+    for supervision in ("paper", "projection"):
+        plain = supervise(head, supervision, known=known)
+        losses = quiet_losses(
+            supervise(head, supervision, known=known, terms=terms), logits, labels
+        )
+        for row, theta in enumerate(logits.tolist()):
+            leaves = hand.leaf_probs(name, theta)
+            spread = -np.mean([np.log(share) for share in leaves.values()])
+            expected = 0.8 * quiet_losses(plain, logits, labels)[row].item() + 0.2 * spread
+            expected *= plain.enters(labels)[row].item()  # what is dropped costs nothing
+            assert losses[row].item() == pytest.approx(expected, abs=1e-6)
+    if name != "cond-softmax":
+        shares = torch.rand(len(tree), len(tree.leaves), dtype=logits.dtype)
+        smooth = torch.nn.functional.cross_entropy(
+            head.leaf_scores(logits), 2 * shares / shares.sum(1, keepdim=True), label_smoothing=0.2
+        )
+        found = supervise(head, "marginal", terms=terms)
+        weighed = found.shared_loss(logits, 2 * shares / shares.sum(1, keepdim=True))
+        torch.testing.assert_close(weighed, smooth + 0.2 * head_spread(head, logits))
+
+
+def head_spread(head, logits):
+    """Torch spreads a share of 1 whatever the targets sum to; labels that count 2 spread 2."""
+    return -head.leaf_scores(logits).log_softmax(1).mean()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import fedgrain
-from fedgrain.errors import ConfigError
+from fedgrain.errors import ConfigError, RunError
 from fedgrain.runs.rounds import Callback
 
 
@@ -47,3 +47,30 @@ def test_what_is_no_algorithm_is_told(small):
         fedgrain.run(small(algorithm="builtins:vars"), workers=1)
     with pytest.raises(ConfigError, match="algorithm 'fedprox' does not exist; choose one of fed"):
         small(algorithm="fedprox")
+
+
+def test_a_cosine_schedule_resumes_exactly_and_is_not_planned_anew(small, tmp_path):
+    recipe = {"schedule": "cosine", "sam": 0.05, "label_smoothing": 0.1, "momentum": 0.9}
+    config = small(algorithm="fedbdft", **recipe)
+    whole = fedgrain.run(config, workers=1)
+    for stop in (2, 2):  # in the first stage, and among the branches
+        with pytest.raises(KeyboardInterrupt):
+            fedgrain.run(config, tmp_path / "run", [Stop(stop)], workers=1)
+    resumed = fedgrain.run(config, tmp_path / "run", workers=1)
+    assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(whole).items())
+    for name in recipe:  # each of them is used
+        plain = {setting: value for setting, value in recipe.items() if setting != name}
+        one, other = (fedgrain.run(small(rounds=2, **own), workers=1) for own in (recipe, plain))
+        assert any(not torch.equal(v, weights(other)[n]) for n, v in weights(one).items())
+    with pytest.raises(RunError, match="over 3 rounds, so the run cannot go on to 4; choose ano"):
+        fedgrain.run(small(algorithm="fedbdft", **{**recipe, "rounds": 4}), tmp_path / "run")
+    with pytest.raises(RunError, match="over 2 cycles, so the run cannot go on to 9"):
+        fedgrain.run(small(algorithm="fedbdft", **{**recipe, "cycles": 9}), tmp_path / "run")
+    assert fedgrain.run(config, tmp_path / "run").hf == resumed.hf
+
+
+def test_settings_of_another_schedule_or_head_are_told(small):
+    with pytest.raises(ConfigError, match="step_rounds is for schedule step, not for cosine"):
+        small(schedule="cosine", step_rounds=5)
+    with pytest.raises(ConfigError, match="over the leaves, which cond-sigmoid does not; choose"):
+        small(head="cond-sigmoid", label_smoothing=0.1)

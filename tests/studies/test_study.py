@@ -23,7 +23,7 @@ from fedgrain.studies.planned_runs import plan_runs, run_name, selected
 from fedgrain.studies.presets import PRESETS, preset
 from fedgrain.studies.study import Study
 from fedgrain.studies.study_file import read_study
-from fedgrain.studies.study_folder import StudyFolder
+from fedgrain.studies.study_folder import StudyFolder, check_folder
 from fedgrain.studies.tables import score_tables
 from study_parts import killed_once, long_sleep, process_number
 
@@ -620,3 +620,14 @@ def test_a_simulated_study_of_an_older_version_is_the_same_study() -> None:
     assert before.complete() == Study("s").complete()
     inferred = {"partition": "manifest", "knowledge": "inferred", "min_count": 3}
     assert Study("s", settings=inferred).complete().settings["min_count"] == 3
+
+
+def test_rounds_of_a_cosine_schedule_do_not_grow(tmp_path) -> None:
+    cosine = replace(SMALL, methods=("flat-softmax/paper", "flat-softmax/paper+schedule=cosine"))
+    (tmp_path / "study.toml").write_text(cosine.complete().toml())
+    more = replace(cosine, settings={**SETTINGS, "rounds": 9}).complete()
+    with pytest.raises(StudyError, match=r"rounds cannot grow, since .*-schedule-cosine-alpha"):
+        check_folder(more, StudyFolder(tmp_path))
+    own = replace(cosine, methods=("flat-softmax/paper",))  # the others' may
+    (tmp_path / "study.toml").write_text(own.complete().toml())
+    check_folder(more, StudyFolder(tmp_path))

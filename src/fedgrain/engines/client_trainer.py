@@ -5,7 +5,7 @@ Any process that builds a trainer from the same description gives the same answe
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from fedgrain.federated.local_training import Loss, TrainingData, Update, train_
 from fedgrain.federated.settings import TrainingSettings
 from fedgrain.heads import (
     TOGETHER,
+    LossTerms,
     Supervised,
     branch_dataset,
     branch_losses,
@@ -74,12 +75,14 @@ class ClientTrainer:
         if branch is None:
             loss, data = self._round(round_number, client, weights)
             generator = numpy_generator(seed, "local training", *numbers)
-            local = self.settings.local
+            local = self.settings.local_in(round_number)
             return train_locally(self.model.net, weights, loss, data, local, generator, correction)
         generator = numpy_generator(seed, "branch training", *numbers, branch)
-        loss = self._branch_loss(client, branch, weights)
+        losses = self._branch_losses(client, branch, weights)
+        loss = partial(_branch_loss, losses, self.model.spec.terms)
         data, net = self.branch_data(client, branch), self.model.branch_nets[branch]
-        return train_locally(net, weights, loss, data, self.settings.branch, generator, correction)
+        local = self.settings.branch_in(round_number)
+        return train_locally(net, weights, loss, data, local, generator, correction)
 
     def _round(self, round_number: int, client: int, weights: State) -> tuple[Loss, TrainingData]:
         """Return the loss and the targets of a round that starts from these weights."""
@@ -125,10 +128,13 @@ class ClientTrainer:
         supervision = self.model.spec.supervision
         if supervision == "learned":  # before anything is learned
             return self.label_reader(client).first()
+        terms = self.model.spec.terms
         if supervision != "projection":  # the same for all clients
-            return self.supervised(0) if client else supervise(self.model.head, supervision)
+            if client:
+                return self.supervised(0)
+            return supervise(self.model.head, supervision, terms=terms)
         known, laziness = self.federation.clients[client].known, self.model.spec.laziness
-        read = supervise(self.model.head, supervision, known=known, laziness=laziness)
+        read = supervise(self.model.head, supervision, known=known, laziness=laziness, terms=terms)
         read.warns = False  # preparing the run warned once, for all clients
         return read
 
@@ -174,28 +180,33 @@ class ClientTrainer:
             targets = entered.with_labellers(targets)
         return TrainingData(self.federation.source, entered.indices, targets)
 
-    def _branch_loss(self, client: int, branch: int, weights: State) -> Loss:
+    def _branch_losses(self, client: int, branch: int, weights: State) -> Loss:
+        """Return what gives the loss of each sample of a branch."""
         supervision = self.model.spec.branch_supervision
         if supervision == "learned":
             labellers = self.label_reader(client).at_branch(branch, weights)
             children = self.federation.taxonomy.children(branch)
             stops = torch.tensor(labellers.stops[:, children]).to(self.model.device)
 
-            def learned_loss(logits: Tensor, targets: Tensor) -> Tensor:
+            def learned_losses(logits: Tensor, targets: Tensor) -> Tensor:
                 children, labellers = _apart(targets)
-                return branch_losses(logits, children, stops=stops[labellers]).mean()
+                return branch_losses(logits, children, stops=stops[labellers])
 
-            return learned_loss
+            return learned_losses
         if supervision != "projection":
-            return lambda logits, targets: branch_losses(logits, targets).mean()
+            return branch_losses
         known, laziness = self.federation.clients[client].known, self.model.spec.laziness
         unknown = unknown_children(self.federation.taxonomy, branch, known).to(self.model.device)
 
-        def loss(logits: Tensor, targets: Tensor) -> Tensor:
+        def losses(logits: Tensor, targets: Tensor) -> Tensor:
             children, labellers = _apart(targets)
-            return branch_losses(logits, children, unknown[labellers], laziness).mean()
+            return branch_losses(logits, children, unknown[labellers], laziness)
 
-        return loss
+        return losses
+
+
+def _branch_loss(losses: Loss, terms: LossTerms, logits: Tensor, targets: Tensor) -> Tensor:
+    return terms.of_branch(logits, losses(logits, targets)).mean()
 
 
 def _apart(targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -68,7 +68,7 @@ class LabelReader:
     def _supervised(self, labellers: LabellerModel) -> Supervised:
         """Return the loss that reads every label as its labeller writes."""
         writes = [labellers.writes(labeller) for labeller in range(len(labellers.known))]
-        return supervise(self.model.head, "learned", writes=writes)
+        return supervise(self.model.head, "learned", writes=writes, terms=self.model.spec.terms)
 
     def learned(self, weights: State) -> LabellerModel:
         """Return how the labellers write, as the model with these weights sees it."""

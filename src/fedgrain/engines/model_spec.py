@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedgrain.heads import LossTerms
 from fedgrain.trunks import TrunkSpec
 
 
@@ -20,5 +21,6 @@ class ModelSpec:
     laziness: float = 0.0
     responsibilities: str = "step"  # or "round": labels are distributed over leaves once a round
     head_settings: Mapping[str, Any] = field(default_factory=dict)  # of build_head
+    terms: LossTerms = field(default_factory=LossTerms)  # beside the likelihood of a label
     trunk: TrunkSpec | None = None  # the pretrained net whose last part is trained
     labeller: str = "stops"  # how `learned` models a labeller

@@ -22,6 +22,7 @@ from fedgrain.federated.federation import (
 from fedgrain.federated.local_training import LocalSettings, TrainingData, Update, train_locally
 from fedgrain.federated.round_report import RoundReport
 from fedgrain.federated.scaffold import Scaffold
+from fedgrain.federated.schedules import Schedule
 from fedgrain.federated.settings import TrainingSettings
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "RoundReport",
     "RunningAverage",
     "Scaffold",
+    "Schedule",
     "ServerSettings",
     "Source",
     "Task",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,11 +17,11 @@ from torch.nn import functional
 from torch.optim.sgd import sgd
 
 from fedgrain.federated.federation import Indices, Source
+from fedgrain.federated.sharpness import Gradients, sharp_gradients
 from fedgrain.nets.dropout import global_state, set_dropout_generator
 from fedgrain.randomness import torch_generator_from
 
 State = dict[str, Tensor]
-Gradients = list[Tensor | None]  # None where a weight had no part in the loss
 Loss = Callable[[Tensor, Tensor], Tensor]  # (logits, targets) -> mean loss
 
 _CROP_MARGIN = 4
@@ -37,6 +38,7 @@ class LocalSettings:
     weight_decay: float = 0.0
     proximal: float = 0.0  # FedProx: mu / 2 |w - w_global|^2
     crop_and_flip: bool = False
+    sam: float = 0.0  # SAM: how far the weights are moved uphill before a gradient is taken (rho)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +97,12 @@ def train_locally(
         for epoch in range(settings.epochs):
             last = epoch == settings.epochs - 1
             for images, targets in batches(data, settings, generator):
-                cost = loss(net(images.to(device)), targets.to(device))
+                inputs, wanted = images.to(device), targets.to(device)
+                cost = loss(net(inputs), wanted)
                 gradients: Gradients = [*torch.autograd.grad(cost, parameters, allow_unused=True)]
+                if settings.sam:
+                    there = partial(_loss_of, net, loss, inputs, wanted)
+                    gradients = sharp_gradients(net, parameters, gradients, settings.sam, there)
                 if added is not None:
                     _correct(gradients, added)
                 if settings.proximal:
@@ -106,6 +112,10 @@ def train_locally(
                 total += float(cost.detach()) * len(targets) if last else 0.0
     trained = snapshot(net)
     return Update(trained, len(data.indices), total / max(1, len(data.indices)), steps)
+
+
+def _loss_of(net: nn.Module, loss: Loss, images: Tensor, targets: Tensor) -> Tensor:
+    return loss(net(images), targets)
 
 
 def _by_parameter(net: nn.Module, correction: State, device: torch.device) -> list[Tensor]:

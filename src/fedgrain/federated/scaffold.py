@@ -94,7 +94,7 @@ class Scaffold(FederatedAlgorithm[ScaffoldState]):
             if isinstance(outcome, Update):
                 if not outcome.steps:
                     raise FederationError("scaffold needs the number of steps of every update")
-                scale = outcome.steps * self.settings.local.lr
+                scale = outcome.steps * self.settings.local_in(task.round).lr
                 moved = {
                     n: (task.weights[n] - outcome.state[n]) / scale for n in sorted(parameters)
                 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fedgrain.federated.averaging import ServerSettings
 from fedgrain.federated.early_stopping import EarlyStopping
 from fedgrain.federated.local_training import LocalSettings
+from fedgrain.federated.schedules import Schedule
 
 
 @dataclass(frozen=True)
@@ -24,3 +25,15 @@ class TrainingSettings:
     stopping: EarlyStopping = field(default_factory=EarlyStopping)
     min_branch_samples: int = 8  # gamma
     min_clients: int = 1  # updates a round needs
+    schedule: Schedule = field(default_factory=Schedule)  # of both learning rates
+
+    def local_in(self, number: int) -> LocalSettings:
+        """Return how a client trains in a round, with the learning rate of that round."""
+        return self._at_rate(self.local, self.schedule.at(number, self.rounds))
+
+    def branch_in(self, number: int) -> LocalSettings:
+        """Return how a client trains a branch in a cycle."""
+        return self._at_rate(self.branch, self.schedule.at(number, max(self.cycles, 1)))
+
+    def _at_rate(self, local: LocalSettings, factor: float) -> LocalSettings:
+        return local if factor == 1.0 else replace(local, lr=local.lr * factor)

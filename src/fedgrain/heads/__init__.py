@@ -19,6 +19,7 @@ from fedgrain.heads.branches import (
 from fedgrain.heads.cond_sigmoid import CondSigmoid
 from fedgrain.heads.cond_softmax import CondSoftmax
 from fedgrain.heads.flat_softmax import FlatSoftmax
+from fedgrain.heads.loss_terms import LossTerms
 from fedgrain.heads.projection_tensors import ProjectionTensors
 from fedgrain.heads.ps_softmax import PSSoftmax
 from fedgrain.heads.softmax_descendant import SoftmaxDescendant
@@ -36,6 +37,7 @@ __all__ = [
     "DecoupledModel",
     "FlatSoftmax",
     "Head",
+    "LossTerms",
     "PSSoftmax",
     "ProjectionTensors",
     "SoftmaxDescendant",

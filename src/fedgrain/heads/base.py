@@ -61,6 +61,10 @@ class Head(nn.Module, ABC):
     def node_log_probs(self, logits: Tensor) -> Tensor:
         """Return log P(v) of every node [batch, nodes]: at most 0, never above the parent's."""
 
+    def leaf_log_probs(self, logits: Tensor) -> Tensor:
+        """Return log P of every leaf [batch, leaves]."""
+        return self.node_log_probs(logits).index_select(1, self.sums.leaves)
+
     def enters(self, labels: Tensor) -> Tensor:
         """Mask [batch]: the sample enters the loss, and so counts in its client's weight.
 
@@ -99,7 +103,7 @@ class Head(nn.Module, ABC):
 
     def written_losses(self, logits: Tensor, labels: Tensor, writing: LabelWeights) -> Tensor:
         """Return -log of the sum over leaves of P(leaf) T(label | leaf) [batch]."""
-        leaves = self.node_log_probs(logits).index_select(1, self.sums.leaves)
+        leaves = self.leaf_log_probs(logits)
         weights = writing.leaf_weights(self.sums, labels.long())
         return minus_log_share(leaves, weights.to(leaves.dtype))
 

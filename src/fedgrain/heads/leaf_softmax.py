@@ -47,9 +47,13 @@ class LeafSoftmax(Head):
             reduction="none",
         )
 
+    def leaf_log_probs(self, logits: Tensor) -> Tensor:
+        """Return the logarithm of the softmax over the leaves."""
+        return self.leaf_scores(logits).log_softmax(1)
+
     def node_log_probs(self, logits: Tensor) -> Tensor:
         """Sum the softmax of the leaves under each node."""
-        leaves = self.leaf_scores(logits).log_softmax(1)
+        leaves = self.leaf_log_probs(logits)
         own = leaves.new_full((len(leaves), len(self.taxonomy)), -torch.inf)
         return self.sums.probabilities_under(own.index_copy(1, self.sums.leaves, leaves))
 

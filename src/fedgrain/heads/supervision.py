@@ -15,6 +15,7 @@ from fedgrain.catalogue import check_supervision
 from fedgrain.errors import HeadError
 from fedgrain.heads.base import Head, at_least_float32, mean_entering
 from fedgrain.heads.leaf_softmax import LeafSoftmax
+from fedgrain.heads.loss_terms import LossTerms
 from fedgrain.heads.projection_tensors import ProjectionTensors
 from fedgrain.heads.writing_tensors import CorrespondenceTensors, LabelWeights, WritingTensors
 from fedgrain.knowledge.correspondence import Correspondence
@@ -34,10 +35,12 @@ class Supervised(nn.Module):
         head: Head,
         supervision: str,
         readings: Sequence[ProjectionTensors] | Sequence[LabelWeights],
+        terms: LossTerms,
     ) -> None:
         super().__init__()
         self.head = head
         self.supervision = supervision
+        self.terms = terms
         self.readings = nn.ModuleList(readings)  # one per labeller; for projection and learned
         self.warns = True  # of labels that stand for no leaf; a run warns once for all clients
         self._warned = False
@@ -45,6 +48,13 @@ class Supervised(nn.Module):
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each sample [batch]; 0 where the label does not enter."""
         logits, labels = at_least_float32(logits), labels.long()
+        losses = self._likelihood_losses(logits, labels)
+        if not self.terms:
+            return losses
+        nodes = labels if labels.ndim == 1 else labels[:, 0]
+        return self.terms.with_terms(self.head, logits, losses, self.enters(nodes))
+
+    def _likelihood_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         if self.supervision == "projection":
             return self._by_labeller(self._projection_losses, logits, labels)
         if self.supervision == "learned":
@@ -72,7 +82,10 @@ class Supervised(nn.Module):
     def shared_loss(self, logits: Tensor, shares: Tensor) -> Tensor:
         """Mean loss over a batch whose labels were shared out over the leaves [batch, leaves]."""
         assert isinstance(self.head, LeafSoftmax)  # it made the shares
-        return self.head.shared_losses(logits, shares).mean()
+        losses = self.head.shared_losses(logits, shares)
+        if self.terms:
+            losses = self.terms.with_terms(self.head, logits, losses, shares.sum(1))
+        return losses.mean()
 
     def enters(self, labels: Tensor) -> Tensor:
         """Mask [batch]: the sample enters the loss. All but `paper` use every one."""
@@ -130,6 +143,7 @@ def supervise(
     known: Tensor | BoolArray | None = None,
     laziness: float = 0.0,
     writes: Sequence[NDArray[np.float64] | Correspondence] | None = None,
+    terms: LossTerms | None = None,
 ) -> Supervised:
     """Choose how labels are read.
 
@@ -137,8 +151,10 @@ def supervise(
     each of its labellers [labellers, nodes]; `projection` needs it, the others ignore it.
     ``laziness`` eps is only for `projection`: the loss is -log((1 - eps) * projection + eps *
     marginal), for labellers who sometimes stop early. ``writes`` is only for `learned`: T of each
-    labeller, [leaves, depths] or as a table of any labels and leaves.
+    labeller, [leaves, depths] or as a table of any labels and leaves. ``terms`` are added to the
+    loss.
     """
+    terms = terms or LossTerms()
     check_supervision(head.name, supervision, HeadError, head.supervisions)
     if supervision != "projection":
         if laziness != 0.0:
@@ -147,7 +163,7 @@ def supervise(
                 "choose projection, or leave laziness out"
             )
         if supervision != "learned":
-            return Supervised(head, supervision, ())
+            return Supervised(head, supervision, (), terms)
         if not writes:
             raise HeadError(
                 "supervision 'learned' needs to know how the client writes; give `writes`"
@@ -158,7 +174,7 @@ def supervise(
             else WritingTensors(head.taxonomy, np.asarray(own))
             for own in writes
         ]
-        return Supervised(head, supervision, writing).to(head.sums.parents.device)
+        return Supervised(head, supervision, writing, terms).to(head.sums.parents.device)
     if known is None:
         raise HeadError(
             "supervision 'projection' needs to know what the client knows; give the mask `known`"
@@ -169,4 +185,4 @@ def supervise(
         ProjectionTensors(projection, labeller, laziness)
         for labeller in range(len(projection.of_nodes))
     ]
-    return Supervised(head, supervision, projections).to(head.sums.parents.device)
+    return Supervised(head, supervision, projections, terms).to(head.sums.parents.device)

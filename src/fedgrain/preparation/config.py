@@ -19,11 +19,12 @@ from fedgrain.catalogue import (
     NETS,
     PARTITIONS,
     RESPONSIBILITIES,
+    SCHEDULES,
     SERVER_OPTIMIZERS,
     SUPERVISIONS,
     TIMM,
 )
-from fedgrain.errors import ConfigError, FedgrainError
+from fedgrain.errors import ConfigError
 from fedgrain.files import read_text
 from fedgrain.parsing import parse_toml, refuse_unknown
 from fedgrain.plugins import named_code
@@ -147,12 +148,21 @@ class Config:
     epochs: int = _setting(1, "local epochs")
     batch: int | None = _setting(None, "batch size (32; imagenet 128)")
     lr: float = _setting(0.05, "learning rate")
+    schedule: str = _setting(
+        "constant",
+        "learning rates over the rounds: constant, cosine (towards 0) or step",
+        SCHEDULES,
+    )
+    step_rounds: int = _setting(30, "schedule step: rounds after which the rates are multiplied")
+    step_factor: float = _setting(0.1, "schedule step: what they are multiplied by")
     branch_lr: float = _setting(0.01, "fedbdft: learning rate of the branches")
     min_branch_samples: int = _setting(
         8, "fedbdft: samples a client needs to train a branch (gamma)"
     )
     momentum: float = _setting(0.0, "momentum of the clients' SGD")
     weight_decay: float = _setting(0.0, "weight decay of the clients' SGD")
+    label_smoothing: float = _setting(0.0, "share of a label that is spread over all leaves")
+    sam: float = _setting(0.0, "SAM: radius of sharpness-aware steps at the clients (0: none)")
     proximal: float = _setting(0.0, "FedProx: weight of the proximal term")
     crop_and_flip: bool = _setting(False, "augment by random crops and mirroring")
     server_optimizer: str = _setting(
@@ -183,7 +193,7 @@ class Config:
 
     def __new__(cls, *_: Any, **settings: Any) -> Config:
         """Refuse a setting that there is not, and name the nearest; ``__init__`` does the rest."""
-        _known(settings, "a setting")
+        known_settings(settings, "a setting")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -266,36 +276,13 @@ def read_config(path: str | Path, on_top: Mapping[str, Any] | None = None) -> Co
     if not content:
         raise ConfigError(f"{path}: it has no settings; it is empty or was cut off")
     try:
-        return Config(**{**_known(content, "a setting"), **(on_top or {})})
+        return Config(**{**known_settings(content, "a setting"), **(on_top or {})})
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def setting_of(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE; the value as TOML, a bare word as a text."""
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigError(f"{text!r} is not KEY=VALUE with a setting of fedgrain run")
-    _known({key: value}, "a setting of fedgrain run")
-    try:
-        return key, parse_toml(f"value = {value}", key)["value"]
-    except FedgrainError:
-        return key, value
-
-
-def differences(one: Config, two: Config) -> list[str]:
-    """Return the settings in which two configs differ, with both values; paths are ignored.
-
-    What one of them leaves to the data is no difference.
-    """
-    mine, other = one.complete().settings(), two.complete().settings()
-    later = ("net_weights_sha256", *defaults.left_to_data(one))  # found when the run starts
-    left = [name for name in later if None in (mine[name], other[name])]
-    deciding = [name for name in mine if name not in (*PLACES, *left)]
-    return [f"{n} ({mine[n]} and {other[n]})" for n in deciding if mine[n] != other[n]]
-
-
-def _known(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
+def known_settings(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Refuse a setting that there is not, and name the nearest."""
     names = [setting.name for setting in fields(Config)]
     refuse_unknown(settings, names, what, ConfigError)
     return dict(settings)

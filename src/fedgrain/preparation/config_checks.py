@@ -26,6 +26,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "client_time_limit": (1e-3, _LARGE), "min_branch_samples": (1, _LARGE),
     "seed": (0, float(2**63 - 1)), "sample_seed": (0, float(2**63 - 1)),
     "hidden": (1, 4096), "views": (1, 1000),
+    "label_smoothing": (0, 0.999), "sam": (0, 1e3), "step_rounds": (1, _LARGE),
+    "step_factor": (0, 1),
     "only_client": (0, _LARGE), "lazy_labels": (0, 1), "average_rounds": (1, _LARGE),
 }  # fmt: skip
 
@@ -39,6 +41,7 @@ def check_settings(config: Config) -> None:
     _check_trunk(config)
     _check_zero_shot_and_bounds(config)
     _check_algorithm(config)
+    _check_schedule(config)
     read_as = config.supervision or supervision(config)
     if config.laziness and "projection" not in (read_as, config.first_stage_supervision):
         raise ConfigError(f"laziness is {config.laziness}, but only supervision projection uses it")
@@ -56,6 +59,13 @@ def check_settings(config: Config) -> None:
                 f"alpha is {own['alpha']}, but with {own['clients']} clients it must lie between 0 "
                 f"and {highest:g}: every leaf class must be known to someone"
             )
+
+
+def _check_schedule(config: Config) -> None:
+    """Refuse settings of a schedule that another one does not use."""
+    for name in ("step_rounds", "step_factor"):
+        if config.schedule != "step" and getattr(config, name) != getattr(type(config), name):
+            raise ConfigError(f"{name} is for schedule step, not for {config.schedule}")
 
 
 def _check_trunk(config: Config) -> None:
@@ -95,6 +105,12 @@ def _check_head(config: Config) -> None:
                 f"{' and '.join(entry.settings)} belong to the head {entry.name}, "
                 f"not to {config.head}"
             )
+    spread = [entry.name for entry in HEADS.values() if "projection" in entry.supervisions]
+    if config.label_smoothing and config.head not in spread:
+        raise ConfigError(
+            f"label_smoothing spreads a label over the leaves, which {config.head} does not; "
+            f"choose {' or '.join(spread)}, or set it to 0"
+        )
     read_as = config.supervision or supervision(config)
     if config.responsibilities == "round" and (
         read_as not in ("marginal", "projection", "learned")

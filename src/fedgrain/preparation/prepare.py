@@ -28,10 +28,12 @@ from fedgrain.federated import (
     ImageSource,
     LabelledPart,
     LocalSettings,
+    Schedule,
     ServerSettings,
     Source,
     TrainingSettings,
 )
+from fedgrain.heads import LossTerms
 from fedgrain.models.model_folder import ModelDescription
 from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.client_knowledge import client_knowledge
@@ -186,6 +188,7 @@ def model_spec(config: Config, image_size: int, trunk: TrunkSpec | None = None) 
         config.laziness,
         config.responsibilities,
         config.head_settings,
+        LossTerms(config.label_smoothing),
         trunk,
         config.labeller,
     )
@@ -202,6 +205,7 @@ def training_settings(config: Config) -> TrainingSettings:
         weight_decay=config.weight_decay,
         proximal=config.proximal,
         crop_and_flip=config.crop_and_flip,
+        sam=config.sam,
     )
     return TrainingSettings(
         seed=config.seed,
@@ -215,4 +219,5 @@ def training_settings(config: Config) -> TrainingSettings:
         stopping=EarlyStopping(config.patience, config.min_delta),
         min_branch_samples=config.min_branch_samples,
         min_clients=config.min_clients,
+        schedule=Schedule(config.schedule, config.step_rounds, config.step_factor),
     )

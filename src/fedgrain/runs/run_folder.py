@@ -23,7 +23,8 @@ from fedgrain.files import (
     write_text,
 )
 from fedgrain.parsing import parse_json
-from fedgrain.preparation.config import PLACES, Config, differences, read_config
+from fedgrain.preparation.config import PLACES, Config, read_config
+from fedgrain.preparation.config_texts import differences
 from fedgrain.preparation.defaults import as_begun
 from fedgrain.runs.lock import exclusive
 from fedgrain.tensor_files import about_of
@@ -97,6 +98,7 @@ class RunFolder:
                     f"{self.path}: the folder holds a run with other settings: "
                     f"{', '.join(different)}; choose another folder or the same settings"
                 )
+            self._check_schedule(config)
             remove_parts(self.path, self.written)
             return
         # killed between two files of claim(), or while one of them was written
@@ -109,6 +111,18 @@ class RunFolder:
                 "choose a new folder"
             )
         remove_parts(self.path, self.written)
+
+    def _check_schedule(self, config: Config) -> None:
+        """Refuse more rounds than a cosine schedule was planned with: each rate would change."""
+        before = self.read_config()
+        for cap in (entry.cap for entry in catalogue.stages(config.algorithm)):
+            old, new = getattr(before, cap), getattr(config, cap)
+            if config.schedule == "cosine" and new > old:
+                raise RunError(
+                    f"{self.path}: its cosine schedule brings the learning rate down over {old} "
+                    f"{cap}, so the run cannot go on to {new}; choose another folder, where a run "
+                    f"of {new} {cap} starts from the first"
+                )
 
     def read_config(self) -> Config:
         """Read the settings of the run and check that nobody has changed them."""

@@ -16,7 +16,8 @@ from typing import Any
 
 from fedgrain import catalogue
 from fedgrain.errors import ConfigError, StudyError
-from fedgrain.preparation.config import Config, setting_of
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.config_texts import setting_of
 
 Skew = float | None  # an alpha; None where who knows what is not simulated
 

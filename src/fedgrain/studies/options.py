@@ -9,7 +9,8 @@ from typing import Any
 from fedgrain import catalogue
 from fedgrain.errors import ConfigError, StudyError
 from fedgrain.plugins import check_trust
-from fedgrain.preparation.config import Config, setting_of
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.config_texts import setting_of
 from fedgrain.studies.methods import parse_method
 from fedgrain.studies.presets import preset
 from fedgrain.studies.study import Study

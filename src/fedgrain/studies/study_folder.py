@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
+from fedgrain.catalogue import stages
 from fedgrain.checksums import read_checked
 from fedgrain.errors import StudyError
 from fedgrain.files import parts_of
 from fedgrain.runs.run_folder import CAPS
+from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.study import MAY_GROW, Study
 from fedgrain.studies.study_file import read_study
 
@@ -67,6 +69,7 @@ def check_folder(study: Study, place: StudyFolder) -> None:
             )
         return
     before = read_study(place.study).complete()
+    _check_schedules(before, study, place)
     for name in vars(before):
         old, new = getattr(before, name), getattr(study, name)
         if name in ("settings", "search_settings", "method_settings"):
@@ -89,4 +92,20 @@ def check_folder(study: Study, place: StudyFolder) -> None:
                 f"{place.path}: the folder holds a study with other settings: "
                 f"{', '.join(differing)}; choose another folder: only the grid, the rounds and "
                 "the cycles may grow"
+            )
+
+
+def _check_schedules(before: Study, study: Study, place: StudyFolder) -> None:
+    """Refuse more rounds for runs whose cosine schedule was planned with fewer."""
+    old = {run.name: run.config for run in plan_runs(before, {})}
+    for run in plan_runs(study, {}):
+        config = old.get(run.name)
+        if config is None or run.config.schedule != "cosine":
+            continue
+        caps = [entry.cap for entry in stages(config.algorithm)]
+        grown = [cap for cap in caps if getattr(run.config, cap) > getattr(config, cap)]
+        if grown:
+            raise StudyError(
+                f"{place.path}: {grown[0]} cannot grow, since {run.name} has a cosine schedule "
+                f"over {getattr(config, grown[0])} {grown[0]}; choose another folder"
             )
