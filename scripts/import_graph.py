@@ -25,8 +25,8 @@ GROUND = (
     "arithmetic", "plugins", "catalogue", "lazy", "checked_json", "tensor_files",
 )  # fmt: skip
 ROOMS = (
-    "taxonomy", "knowledge", "data", "folders", "nets", "heads", "scoring", "trunks", "federated",
-    "engines", "models", "preparation", "runs", "studies", "messages", "deployment", "membership",
+    "taxonomy", "knowledge", "data", "folders", "importers", "readers", "nets", "heads", "scoring",
+    "trunks", "federated", "engines", "models", "preparation", "runs", "studies", "messages", "deployment", "membership",
     "pictures", "report", "cli",
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ from fedgrain.plugins import load_named
         *catalogue.NETS.values(),
         *catalogue.DATASETS.values(),
         *catalogue.ALGORITHMS.values(),
+        *catalogue.IMPORTERS.values(),
     ],
     ids=lambda entry: entry.name,
 )

@@ -100,7 +100,16 @@ class AlgorithmEntry:
     by_branch: bool = False  # every branch of the tree is trained on its own
 
 
-Entry = TypeVar("Entry", HeadEntry, NetEntry, DatasetEntry, AlgorithmEntry)
+@dataclass(frozen=True)
+class ImporterEntry:
+    """A format that ``fedgrain import`` reads."""
+
+    name: str
+    home: str
+    reads: str  # in a few words
+
+
+Entry = TypeVar("Entry", HeadEntry, NetEntry, DatasetEntry, AlgorithmEntry, ImporterEntry)
 
 
 def _by_name(*entries: Entry) -> Mapping[str, Entry]:
@@ -150,6 +159,17 @@ ALGORITHMS = _by_name(
                    supervisions=("paper", "projection", "learned"), begins_with="fedavg",
                    own_settings=("branch_lr", "cycles", "min_branch_samples"),
                    rate="branch_lr", cap="cycles", unit="cycle", by_branch=True),
+)  # fmt: skip
+
+
+IMPORTERS = _by_name(
+    ImporterEntry("table", "fedgrain.readers.rank_table:read", "tables with a column per rank"),
+    ImporterEntry("paths", "fedgrain.readers.path_lines:read", "a/b/c or a > b > c"),
+    ImporterEntry("speciesnet", "fedgrain.readers.speciesnet:read",
+                  "SpeciesNet's list of classes and its predictions"),
+    ImporterEntry("indented", "fedgrain.readers.indented:read", "text indented by depth"),
+    ImporterEntry("edges", "fedgrain.readers.edge_list:read", "parent,child with or without a "
+                  "header"),
 )  # fmt: skip
 
 

@@ -63,14 +63,20 @@ def csv_rows(
     error: type[FedgrainError],
     check_header: Callable[[list[str]], None],
     wrong_length: Callable[[str, str, list[str]], None] | None = None,
+    delimiter: str = ",",
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the place (file and line) and the fields by column of each row that is not empty.
 
     ``check_header`` refuses a header before any row is read, or corrects it. ``wrong_length`` is
     called with the place, what is wrong and the fields of a row of another length than the header,
-    which is otherwise an error. Spaces around fields do not count.
+    which is otherwise an error. Spaces around fields do not count. With tabs as
+    ``delimiter``, quotes are signs like others.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    lines = io.StringIO(text, newline="")
+    if delimiter == "\t":
+        reader = csv.reader(lines, strict=True, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    else:
+        reader = csv.reader(lines, strict=True, delimiter=delimiter)
     try:
         header = [field.strip() for field in next(reader, [])]
         check_header(header)

@@ -53,12 +53,13 @@ class Told:
     err: str
 
     def judged(self) -> Told:
-        """Return it if it is good: done, refused in one sentence, or 3: images that are listed."""
+        """Return it if it is good: done, refused in one sentence, or 3: what is left is listed."""
         if "Traceback (most recent call last)" in self.err:
             raise CrashedError(self.err.strip().splitlines()[-1])
         if self.code < 0:
             raise CrashedError(f"ended by {signal.Signals(-self.code).name}")
-        listed = self.code == 3 and "could not be read" in self.err and len(self.err) < 5000
+        left = any(text in self.err for text in ("could not be read", "have no node"))
+        listed = self.code == 3 and left and len(self.err) < 5000
         if self.code not in (0, 2) and not listed:
             raise WrongError(f"exit code {self.code}: {self.err[-300:]!r}")
         if self.code == 2:

@@ -62,8 +62,8 @@ def test_all_mistakes_at_once_grouped_by_word(site):
     assert "\n" not in told
     assert told.startswith(f"{path}: 6 mistakes in 8 rows: (1) line 7: 3 fields where the header ")
     for part in (
-        "line 2: the label 'owll' is not a node of the taxonomy, by id or by name (2 rows); did "
-        "you mean 'owl'?",
+        "line 2: the label 'owll' is not a node of the taxonomy, by id, name or synonym (2 rows); "
+        "did you mean 'owl'?",
         "line 4: there is no split 'tset'; did you mean 'test'?",
         "line 5: '0.png' is also at",
         "line 6: the label is empty",
@@ -91,7 +91,7 @@ def test_case_and_spaces_are_forgiven_with_a_note(site):
         "3.png,Animal,zoo,test",
         header="Path,LABEL,client,Split",
     )
-    with pytest.warns(UserWarning, match="read regardless of case and spaces") as told:
+    with pytest.warns(UserWarning, match="read regardless of case, spaces and accents") as told:
         rows = read_manifest(site / "images.csv", tree(site))
     ids = tree(site).ids
     assert [ids[label] for label in rows.labels] == ["n1", "cat", "n2", "animal"]
@@ -255,3 +255,29 @@ def test_show_begins_with_what_a_data_manager_needs(site, capsys):
     assert "LEAKAGE: 1 copy of training images" in text
     assert main([*show, "--max-unreadable", "0.01"]) == 2  # as a run would
     assert main([*show, "--json"]) == 0
+
+
+SYNONYMS = (
+    "parent,child,name,synonyms,rank\n"
+    "animal,puma,Puma concolor,cougar | mountain lion,species\n"
+    "animal,falcon,Falco vespertinus,kék vércse;vörös vércse,species\n"
+    "animal,jaguar,Panthera onca,big cat,species\nanimal,tiger,Panthera tigris,big cat|puma,\n"
+)
+
+
+def test_a_label_may_be_a_synonym_whatever_its_case_and_accents(site):
+    (site / "taxonomy.csv").write_text(SYNONYMS)
+    path = manifest(site, "0.png,Mountain  LION,zoo,", "1.png,kek vercse,zoo,", "2.png,puma,zoo,")
+    with pytest.warns(UserWarning, match="'kek vercse' as 'Falco vespertinus'"):
+        rows = read_manifest(path, tree(site))
+    found = [tree(site).ids[node] for node in rows.labels]
+    assert found == ["puma", "falcon", "puma"]  # an id comes before a synonym of another node
+    with pytest.raises(ManifestError, match=r"ids jaguar \(under animal\), tiger \(under animal\)"):
+        read_manifest(manifest(site, "0.png,Big Cat,zoo,"), tree(site))
+    assert Labels(tree(site)).nearest("montain lion")[0] == "mountain lion"
+
+
+def test_accents_count_where_the_tree_tells_words_apart_by_them():
+    labels = Labels(Taxonomy.from_edges([("sin", "pêche"), ("sin", "péché")]))
+    assert labels.find("PÊCHE").nodes == (labels._taxonomy.index("pêche"),)
+    assert len(labels.find("peche").nodes) == 2

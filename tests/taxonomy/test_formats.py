@@ -1,4 +1,5 @@
 import json
+import pickle
 
 import networkx
 import pytest
@@ -29,6 +30,26 @@ def named() -> Taxonomy:
         [("r", "a"), ("r", 'quote"comma,'), ("a", "ü"), ("a", "b")],
         {"r": "the root", "b": "a, b", "ü": "Übel\nzwei"},
     )
+
+
+def test_synonyms_are_kept_and_do_not_make_another_tree(named, tmp_path):
+    further = {"r": ("top",), "b": ("one; two",), "ü": ("x", "y; z")}
+    tree = Taxonomy(named.ids, named.parents, named.names, further)
+    write_csv(tree, tmp_path / "tree.csv")
+    write_json(tree, tmp_path / "tree.json")
+    for again in (
+        read_csv(tmp_path / "tree.csv"),
+        read_csv(tmp_path / "tree.csv", dag=True),
+        read_json(tmp_path / "tree.json"),
+        pickle.loads(pickle.dumps(tree)),
+    ):
+        assert dict(again.synonyms) == further
+        assert again == tree == named
+    assert dict(tree.restrict(["b"]).synonyms) == {"r": ("top",), "b": ("one; two",)}
+    content = to_json(tree)
+    content["nodes"][0]["synonyms"] = "top"
+    with pytest.raises(TaxonomyError, match=r"node 1: .synonyms. must be a list"):
+        from_json(content)
 
 
 def test_csv_keeps_edges_and_names(named, tmp_path):

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from fedgrain.cli import (
     data,
     flower,
+    importing,
     knowledge,
     predict,
     report,
@@ -26,7 +27,7 @@ from fedgrain.version import __version__
 __all__ = ["build_parser", "main"]
 
 LONGEST = 5000  # characters of a message
-COMMANDS = (taxonomy, knowledge, data, run, predict, study, table, report, flower)
+COMMANDS = (taxonomy, knowledge, importing, data, run, predict, study, table, report, flower)
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,9 +1,11 @@
-"""Find the node that a label means: by id or name, regardless of case and spaces."""
+"""Find the node that a label means: by id, name or synonym, whatever its case and accents."""
 
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fedgrain.taxonomy.tree import Taxonomy
@@ -29,28 +31,64 @@ def folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
+def unaccented(text: str) -> str:
+    """Return a folded text without accents.
+
+    >>> unaccented("Kékvércse")
+    'kekvercse'
+    """
+    plain = folded(text)
+    if plain.isascii():
+        return plain
+    apart = unicodedata.normalize("NFKD", plain)
+    return "".join(sign for sign in apart if not unicodedata.combining(sign))
+
+
+def candidates(taxonomy: Taxonomy, nodes: Iterable[int]) -> str:
+    """Return the ids of nodes that share a name, each with its parent's name."""
+    shown = []
+    for node in nodes:
+        parent = int(taxonomy.parents[node])
+        under = f" (under {taxonomy.names[parent]})" if parent >= 0 else ""
+        shown.append(f"{taxonomy.ids[node]}{under}")
+    return ", ".join(shown)
+
+
 class Labels:
-    """Finds nodes by id or unique name, and suggests similar ones if there is no match."""
+    """Finds nodes by id, unique name or unique synonym, and suggests similar ones if none match.
+
+    Accents do not count where nothing else matches, so a tree may tell *pêche* from *péché*.
+    """
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         self._taxonomy = taxonomy
-        self._exact: dict[str, tuple[int, ...]] = {}
-        self._folded: dict[str, tuple[int, ...]] = {}
-        for spelled, key in ((self._exact, str), (self._folded, folded)):
-            for names in (taxonomy.names, taxonomy.ids):
-                for node, name in enumerate(names):
-                    others = spelled.get(key(name), ())
-                    if node not in others:
-                        spelled[key(name)] = (*others, node)
+        named = [*enumerate(taxonomy.names), *enumerate(taxonomy.ids)]
+        further = [
+            (taxonomy.index(node), word)
+            for node, words in taxonomy.synonyms.items()
+            for word in words
+        ]
+        self._exact = _by_key(named, str)
+        self._folded = _by_key(named, folded)
+        self._synonyms = _by_key(further, folded)
+        self._unaccented = _by_key([*named, *further], unaccented)
         self._parts: dict[str, list[str]] | None = None
 
     def find(self, label: str) -> Found:
-        """Return the nodes of a label: an id, else a name, else either in another spelling."""
+        """Return the nodes of a label: an id, else a name, else either in another spelling.
+
+        Then come synonyms, and last all of these without accents.
+        """
         if label in self._taxonomy:
             return Found((self._taxonomy.index(label),), exact=True)
         if label in self._exact:
             return Found(self._exact[label], exact=True)
-        return Found(self._folded.get(folded(label), ()), exact=False)
+        plain = folded(label)
+        if plain in self._folded:
+            return Found(self._folded[plain], exact=False)
+        if plain in self._synonyms:
+            return Found(self._synonyms[plain], exact=True)
+        return Found(self._unaccented.get(unaccented(label), ()), exact=False)
 
     def spelled(self, node: int) -> str:
         """Return how the taxonomy spells a node: its name if no other node has it, else its id."""
@@ -60,7 +98,10 @@ class Labels:
     def nearest(self, label: str, most: int = 3, cutoff: float = 0.5) -> list[str]:
         """Return the names and ids most like a label, the most similar first."""
         wanted = folded(label)
-        spelled = {folded(name): name for name in (*self._taxonomy.ids, *self._taxonomy.names)}
+        words = [word for words in self._taxonomy.synonyms.values() for word in words]
+        spelled = {
+            folded(name): name for name in (*words, *self._taxonomy.ids, *self._taxonomy.names)
+        }
         if len(spelled) > 2 * _CANDIDATES:
             spelled = {name: spelled[name] for name in self._alike(wanted) if name in spelled}
         near = difflib.get_close_matches(wanted, spelled, n=most, cutoff=cutoff)
@@ -83,11 +124,23 @@ class Labels:
         """Return the folded names that share most parts of three letters with a text."""
         if self._parts is None:
             self._parts = {}
-            for name in self._folded:
+            for name in dict.fromkeys([*self._folded, *self._synonyms]):
                 for part in _parts(name):
                     self._parts.setdefault(part, []).append(name)
         shared = Counter(name for part in _parts(wanted) for name in self._parts.get(part, ()))
         return [name for name, _ in shared.most_common(_CANDIDATES)]
+
+
+def _by_key(
+    named: Iterable[tuple[int, str]], key: Callable[[str], str]
+) -> dict[str, tuple[int, ...]]:
+    """Return the nodes of each spelling, in the order in which they come."""
+    found: dict[str, tuple[int, ...]] = {}
+    for node, name in named:
+        others = found.get(key(name), ())
+        if node not in others:
+            found[key(name)] = (*others, node)
+    return found
 
 
 def _parts(text: str) -> set[str]:

@@ -1,8 +1,8 @@
 """The user's manifest: one image per row, with a label at any depth of the user's tree.
 
 ``images.csv`` has the header ``path,label`` and optionally ``client``, ``annotator`` and ``split``.
-All mistakes are reported at once, each with its file and line, before any image is touched. Case
-and spaces are forgiven with a note.
+All mistakes are reported at once, each with its file and line, before any image is touched. Case,
+spaces and accents are forgiven with a note.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedgrain.errors import DataError, FedgrainError
 from fedgrain.files import read_text
-from fedgrain.folders.labels import Labels, folded
+from fedgrain.folders.labels import Labels, candidates, folded
 from fedgrain.folders.mistakes import Mistakes
 from fedgrain.parsing import csv_rows
 from fedgrain.taxonomy.tree import Taxonomy
@@ -114,11 +114,11 @@ class LabelReader:
                 self._mistakes.note(f"{label!r} as {self.labels.spelled(found.nodes[0])!r}")
             return found.nodes[0]
         if found.nodes:
-            ids = ", ".join(self._taxonomy.ids[node] for node in found.nodes)
             text = f"several nodes are named {label!r}"
-            self._mistakes.add(where, ("label", label), text, f"; write one of the ids {ids}")
+            advice = f"; write one of the ids {candidates(self._taxonomy, found.nodes)}"
+            self._mistakes.add(where, ("label", label), text, advice)
         else:
-            text = f"the label {label!r} is not a node of the taxonomy, by id or by name"
+            text = f"the label {label!r} is not a node of the taxonomy, by id, name or synonym"
             self._mistakes.add(where, ("label", label), text, partial(self._hint, label))
         return None
 

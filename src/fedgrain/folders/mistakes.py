@@ -72,7 +72,7 @@ class Mistakes:
         ]
         more = f", and {len(self.notes) - _MOST} more" if len(self.notes) > _MOST else ""
         return (
-            f"{self._path}: read regardless of case and spaces: {', '.join(shown)}{more}; "
+            f"{self._path}: read regardless of case, spaces and accents: {', '.join(shown)}{more}; "
             "fedgrain data fix writes a corrected copy"
         )
 

@@ -1,7 +1,8 @@
 """Read and write taxonomies as CSV edges, JSON and networkx graphs.
 
-A CSV file has the columns ``parent``, ``child`` and optionally ``name``, the name of the child. The
-root needs a row, with an empty parent, only if it has a name of its own. JSON keeps everything.
+A CSV file has the columns ``parent``, ``child`` and optionally ``name``, the name of the child,
+``synonyms``, further names separated by ``|``, and ``rank``, which is not used. The root needs a
+row, with an empty parent, only if it has a name of its own. JSON keeps everything.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import networkx
 
 _JSON_FORMAT = "fedgrain-taxonomy-1"
+_COLUMNS = ("parent", "child", "name", "synonyms", "rank")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class _Table:
     where: list[str]
     names: dict[str, str]
     root: str | None
+    synonyms: dict[str, tuple[str, ...]]
 
 
 def read_csv(path: str | Path, *, dag: bool = False) -> Taxonomy:
@@ -45,7 +48,9 @@ def read_csv(path: str | Path, *, dag: bool = False) -> Taxonomy:
     if dag:
         return read_dag(path).taxonomy
     table = _read_table(path)
-    tree = Taxonomy.from_edges(table.edges, table.names, root=table.root, where=table.where)
+    tree = Taxonomy.from_edges(
+        table.edges, table.names, root=table.root, where=table.where, synonyms=table.synonyms
+    )
     _refuse_deep(tree, table.edges, table.where)
     return tree
 
@@ -54,10 +59,13 @@ def read_dag(path: str | Path) -> SettledGraph:
     """Read a CSV file whose nodes may have several parents; return the tree and what it drops."""
     table = _read_table(path)
     try:
-        return settle_dag(table.edges, table.names, root=table.root, where=table.where)
+        settled = settle_dag(table.edges, table.names, root=table.root, where=table.where)
     except TaxonomyError as error:
         where = "" if str(path) in str(error) else f"{path}: "  # errors of a line name the file
         raise TaxonomyError(f"{where}{error}") from None
+    tree = settled.taxonomy
+    named = Taxonomy(tree.ids, tree.parents, tree.names, table.synonyms)
+    return replace(settled, taxonomy=named)
 
 
 def _refuse_deep(tree: Taxonomy, edges: Sequence[tuple[str, str]], where: Sequence[str]) -> None:
@@ -70,14 +78,15 @@ def _refuse_deep(tree: Taxonomy, edges: Sequence[tuple[str, str]], where: Sequen
 
 
 def _read_table(path: str | Path) -> _Table:
-    table = _Table([], [], {}, None)
+    table = _Table([], [], {}, None, {})
     root = None
 
     def check(header: list[str]) -> None:
-        if header not in (["parent", "child"], ["parent", "child", "name"]):
+        further = [name for name in header[2:] if name in _COLUMNS[2:]]
+        if header[:2] != ["parent", "child"] or header[2:] != list(dict.fromkeys(further)):
             raise TaxonomyError(
-                f"{path}, line 1: the header is {','.join(header)!r}; "
-                "write parent,child or parent,child,name"
+                f"{path}, line 1: the header is {','.join(header)!r}; write parent,child or "
+                "parent,child,name, and optionally synonyms and rank"
             )
 
     for place, row in csv_rows(_text_of(path), path, TaxonomyError, check):
@@ -86,6 +95,8 @@ def _read_table(path: str | Path) -> _Table:
             raise TaxonomyError(f"{place}: the child is empty; write the id of a node")
         if name:
             table.names[child] = name
+        if further := split_synonyms(row.get("synonyms") or ""):
+            table.synonyms[child] = further
         if parent:
             table.edges.append((parent, child))
             table.where.append(place)
@@ -98,7 +109,17 @@ def _read_table(path: str | Path) -> _Table:
             )
     if not table.edges and root is None:
         raise TaxonomyError(f"{path}: the file has a header but no rows; write one row per edge")
-    return _Table(table.edges, table.where, table.names, root)
+    return replace(table, root=root)
+
+
+def split_synonyms(text: str) -> tuple[str, ...]:
+    """Return the synonyms in a field: separated by ``|``, or by ``;`` if it has no ``|``.
+
+    >>> split_synonyms("cougar | mountain lion")
+    ('cougar', 'mountain lion')
+    """
+    parts = text.split("|" if "|" in text else ";")
+    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
 
 def _text_of(path: str | Path) -> str:
@@ -113,24 +134,46 @@ def _text_of(path: str | Path) -> str:
     return text
 
 
-def write_csv(taxonomy: Taxonomy, path: str | Path, *, root_row: bool = False) -> None:
-    """Write the edges, parents before children; ``root_row`` adds a row for the root's name."""
+def joined_synonyms(words: Sequence[str]) -> str:
+    """Return the field that :func:`split_synonyms` reads as these words."""
+    joined = "|".join(words)
+    return joined + "|" if ";" in joined and "|" not in joined else joined
+
+
+def write_csv(
+    taxonomy: Taxonomy,
+    path: str | Path,
+    *,
+    root_row: bool = False,
+    ranks: Mapping[str, str] | None = None,
+) -> None:
+    """Write the edges, parents before children; ``root_row`` adds a row for the root's name.
+
+    ``ranks``, by id, become a column for people to read.
+    """
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("parent", "child", "name"))
-    for node in range(0 if root_row else 1, len(taxonomy)):
+    synonyms = taxonomy.synonyms
+    further = [*(["synonyms"] if synonyms else []), *(["rank"] if ranks else [])]
+    writer.writerow(("parent", "child", "name", *further))
+    for node in range(0 if root_row or taxonomy.ids[0] in synonyms else 1, len(taxonomy)):
         parent = taxonomy.ids[taxonomy.parents[node]] if node else ""
-        writer.writerow((parent, taxonomy.ids[node], taxonomy.names[node]))
+        further = [joined_synonyms(synonyms.get(taxonomy.ids[node], ()))] if synonyms else []
+        further += [ranks.get(taxonomy.ids[node], "")] if ranks else []
+        writer.writerow((parent, taxonomy.ids[node], taxonomy.names[node], *further))
     write_text(path, out.getvalue())
 
 
 def to_json(taxonomy: Taxonomy) -> dict[str, Any]:
     """Return the taxonomy as a JSON object."""
     parents = [None, *(taxonomy.ids[p] for p in taxonomy.parents[1:])]
-    nodes = [
+    nodes: list[dict[str, Any]] = [
         {"id": node, "parent": parent, "name": name}
         for node, parent, name in zip(taxonomy.ids, parents, taxonomy.names, strict=True)
     ]
+    for node in nodes:
+        if further := taxonomy.synonyms.get(str(node["id"])):
+            node["synonyms"] = list(further)
     return {"format": _JSON_FORMAT, "nodes": nodes}
 
 
@@ -142,6 +185,7 @@ def from_json(content: Any, where: str = "the taxonomy") -> Taxonomy:
     if not isinstance(nodes, list):
         raise TaxonomyError(f'{where}: "nodes" must be a list of nodes')
     edges, places, names, root = [], [], {}, None
+    synonyms: dict[str, list[str]] = {}
     for number, node in enumerate(nodes, start=1):
         place = f"{where}, node {number}"
         valid = isinstance(node, dict) and isinstance(node.get("id"), str) and node["id"]
@@ -151,6 +195,10 @@ def from_json(content: Any, where: str = "the taxonomy") -> Taxonomy:
                 f'{place}: a node needs "id" and "parent" as strings, the root null'
             )
         names[node["id"]] = str(node.get("name") or node["id"])
+        further = node.get("synonyms", [])
+        if not isinstance(further, list) or not all(isinstance(word, str) for word in further):
+            raise TaxonomyError(f'{place}: "synonyms" must be a list of strings')
+        synonyms[node["id"]] = further
         if parent is not None:
             edges.append((parent, node["id"]))
             places.append(place)
@@ -158,7 +206,7 @@ def from_json(content: Any, where: str = "the taxonomy") -> Taxonomy:
             root = node["id"]
         else:
             raise TaxonomyError(f"{place}: the tree has two roots, {root!r} and {node['id']!r}")
-    tree = Taxonomy.from_edges(edges, names, root=root, where=places)
+    tree = Taxonomy.from_edges(edges, names, root=root, where=places, synonyms=synonyms)
     _refuse_deep(tree, edges, places)
     return tree
 

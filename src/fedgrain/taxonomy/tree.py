@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,24 @@ class Taxonomy(TreeArrays):
 
     ids: tuple[str, ...]
     names: tuple[str, ...]
+    synonyms: Mapping[str, tuple[str, ...]]  # by id; they only help to read labels
 
     def __init__(
-        self, ids: Sequence[str], parents: Sequence[int] | IntArray, names: Sequence[str]
+        self,
+        ids: Sequence[str],
+        parents: Sequence[int] | IntArray,
+        names: Sequence[str],
+        synonyms: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Take nodes in depth-first order, children sorted by id; :meth:`from_edges` sorts them."""
+        """Take nodes in depth-first order, children sorted by id; :meth:`from_edges` sorts them.
+
+        Two trees that differ only in their synonyms are equal.
+        """
         self.ids = tuple(ids)
         self.names = tuple(names)
+        listed = synonyms or {}
+        present = {node: tuple(listed[node]) for node in self.ids if listed.get(node)}
+        self.synonyms = MappingProxyType(present)
         count = len(self.ids)
         if not count or len(self.names) != count or np.shape(parents) != (count,):
             raise TaxonomyError("a taxonomy needs at least one node, each with a parent and a name")
@@ -61,11 +73,13 @@ class Taxonomy(TreeArrays):
         *,
         root: str | None = None,
         where: Sequence[str] | None = None,
+        synonyms: Mapping[str, Sequence[str]] | None = None,
     ) -> Taxonomy:
         """Build the tree from (parent, child) pairs in any order.
 
         ``where`` says where each edge was read (file and line) and is used in error messages.
-        ``root`` is needed only for a tree of a single node.
+        ``root`` is needed only for a tree of a single node. ``synonyms`` are further names of
+        nodes, by id, that labels may use.
         """
         listed = list(edges)
         places = [f"edge {i + 1}" for i in range(len(listed))] if where is None else where
@@ -73,7 +87,7 @@ class Taxonomy(TreeArrays):
         top = single_root(listed, places, parent_of, root)
         ids, parents = depth_first_ids(top, parent_of)
         shown = names or {}
-        return cls(ids, parents, [shown.get(node) or node for node in ids])
+        return cls(ids, parents, [shown.get(node) or node for node in ids], synonyms)
 
     # looking up
 
@@ -89,7 +103,7 @@ class Taxonomy(TreeArrays):
         return int(self.content_hash[:15], 16)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Taxonomy, (self.ids, self.parents, self.names)
+        return Taxonomy, (self.ids, self.parents, self.names, dict(self.synonyms))
 
     @cached_property
     def content_hash(self) -> str:
@@ -130,7 +144,7 @@ class Taxonomy(TreeArrays):
         parents = number[above[order]]
         parents[0] = -1
         names = [self.names[node] for node in order]
-        return Taxonomy([self.ids[node] for node in order], parents, names)
+        return Taxonomy([self.ids[node] for node in order], parents, names, self.synonyms)
 
     def restrict(self, leaves: Iterable[str]) -> Taxonomy:
         """Keep the given leaves (ids) and their ancestors."""

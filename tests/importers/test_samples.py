@@ -1,0 +1,84 @@
+"""Every format: counts by hand, what each kind of damage says, mutations without a traceback."""
+
+import csv
+import json
+import random
+import re
+
+import pytest
+
+from attacks.harness import fedgrain
+from attacks.mutations import mutated
+from fedgrain.catalogue import IMPORTERS
+from fedgrain.folders.folder import read_rows, read_tree
+from import_samples import SAMPLES
+
+MUTATIONS = 40  # of every sample; make attack makes 500
+NAMES = [sample.name for sample in SAMPLES]
+
+
+@pytest.fixture(params=SAMPLES, ids=NAMES)
+def sample(request):
+    return request.param
+
+
+def run(sample, folder, *more):
+    sources = [folder / source for source in sample.sources]
+    return fedgrain("import", sample.format, *sources, "--out", folder / "out", *sample.options,
+                    *more)  # fmt: skip
+
+
+def test_every_format_has_a_sample():
+    assert {sample.format for sample in SAMPLES} == set(IMPORTERS)
+
+
+def test_labels_are_those_counted_by_hand(sample, tmp_path):
+    sample.write(tmp_path)
+    told = run(sample, tmp_path, "--json")
+    assert told.code == 0, told.err
+    account = json.loads(told.out)
+    out = tmp_path / "out"
+    tree = read_tree(out, None)
+    assert (account["labels"], len(tree)) == (sample.labels, sample.nodes)
+    assert (out / "import.txt").read_text().startswith(f"{sample.format}: ")
+    if not sample.labels:
+        assert not (out / "images.csv").exists()
+        return
+    rows, mistakes, _ = read_rows(out, None, tree)
+    assert not mistakes.groups and not mistakes.notes
+    found = [tree.ids[node] for node in rows.labels]
+    assert {label: found.count(label) for label in found} == sample.labels
+    with (out / "images.csv").open() as file:
+        written = {row["path"]: row for row in csv.DictReader(file)}
+    assert all((out / path).is_file() for path in written)
+    for name, said in sample.rows.items():
+        (row,) = [row for path, row in written.items() if path.endswith(name)]
+        assert (row.get("client", ""), row.get("annotator", ""), row.get("split", "")) == said
+
+
+def test_damage_is_told_with_its_place_and_nothing_is_written(sample, tmp_path):
+    for number, damage in enumerate(sample.damages):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        sample.write(folder)
+        name = damage.file or sample.sources[0]
+        text = sample.files[name]
+        assert damage.old in text
+        (folder / name).write_text(text.replace(damage.old, damage.new, 1), newline="")
+        told = run(sample, folder).judged()
+        assert told.code == 2 and re.search(damage.told, told.err), told.err
+        assert not (folder / "out").exists()
+
+
+def test_mutations_end_without_a_traceback(sample, tmp_path):
+    sample.write(tmp_path)
+    name = sample.sources[0]
+    good = sample.files[name].encode() if name in sample.files else None
+    if good is None:
+        pytest.skip("the source is a folder or an archive, mutated in tests of its own")
+    codes = set()
+    for number in range(MUTATIONS):
+        kind = sample.kinds[number % len(sample.kinds)]
+        (tmp_path / name).write_bytes(mutated(good, kind, random.Random(f"{sample.name}{number}")))
+        codes.add(run(sample, tmp_path, "--replace").judged().code)
+    assert codes <= {0, 2, 3} and 2 in codes
