@@ -87,8 +87,8 @@ class Account:
                 f"{counted(len(tree), 'class', 'classes')}, {len(tree.leaves):,} of them leaves, "
                 f"depth {int(tree.depth.max())}, under {tree.names[0]}"
             )
-            left = sum(found.count for found in self.reading.skipped.values())
-            told.append(f"{counted(len(self.rows), 'image')}, {counted(left, 'record')} left out")
+            out = sum(found.count for found in self.reading.skipped.values())
+            told.append(f"{counted(len(self.rows), 'image')}, {counted(out, 'record')} left out")
             depths = Counter(int(tree.depth[row.node]) for row in self.rows)
             told += [f"  labels at depth {depth}{depths[depth]:>9,}" for depth in sorted(depths)]
             told += [line for what in ("site", "annotator", "split") if (line := self._line(what))]
