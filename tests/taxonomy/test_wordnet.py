@@ -47,6 +47,21 @@ def test_look_up_by_wnid_lemma_and_sense():
     ]  # instance
 
 
+def test_senses_are_those_of_a_table_of_all_lemmas():
+    nouns, table = wordnet(), {}
+    for wnid, lemmas, senses in zip(nouns.wnids, nouns._lemmas, nouns._senses, strict=True):
+        for lemma, sense in zip(lemmas.lower().split("|"), senses.split("|"), strict=True):
+            table.setdefault(lemma, set()).add((int(sense), wnid))
+    some = [*list(table)[::6000], *sorted(table)[:2], *sorted(table)[-2:], "entity", "dog", "lead"]
+    assert any(len(table[lemma]) > 5 for lemma in some)
+    for lemma in some:
+        expected = list(dict.fromkeys(wnid for _, wnid in sorted(table[lemma])))
+        assert nouns.senses(lemma) == expected, lemma
+    for nothing in ("", " ", "xqdog", "dog|domestic_dog"):
+        with pytest.raises(TaxonomyError, match="is not a noun of WordNet"):
+            nouns.senses(nothing)
+
+
 def test_our_cifar100_mapping_names_its_senses():
     nouns, classes = wordnet(), class_list("cifar100")
     assert len(set(classes.wnids)) == 100

@@ -79,24 +79,36 @@ class WordNet:
         return [self.wnids[row - int(d)] for d in differences.split("|")] if differences else []
 
     @cached_property
-    def _by_lemma(self) -> dict[str, list[str]]:
-        found: dict[str, list[tuple[int, str]]] = {}
-        for wnid, lemmas, senses in zip(self.wnids, self._lemmas, self._senses, strict=True):
-            for lemma, sense in zip(lemmas.split("|"), senses.split("|"), strict=True):
-                found.setdefault(lemma.lower(), []).append((int(sense), wnid))
-        return {
-            lemma: list(dict.fromkeys(w for _, w in sorted(listed)))
-            for lemma, listed in found.items()
-        }
+    def _lemma_line(self) -> str:
+        """All lemmas in lower case: a space before each synset and at the end, bars inside."""
+        return f" {' '.join(self._lemmas)} ".lower()
+
+    def _rows_with(self, lemma: str) -> list[int]:
+        """Return the synsets of a lemma: looked for in the line, as few are ever asked for."""
+        line, rows, row, last = self._lemma_line, [], -1, 0
+        place = line.find(lemma) if lemma and not {" ", "|"} & set(lemma) else -1
+        while place >= 0:
+            if line[place - 1] in " |" and line[place + len(lemma)] in " |":
+                row, last = row + line.count(" ", last, place), place
+                rows.append(row)
+            place = line.find(lemma, place + 1)
+        return rows
 
     def senses(self, lemma: str) -> list[str]:
         """Return the wnids of all senses of a lemma, most frequent first."""
         key = lemma.strip().lower().replace(" ", "_")
-        if key not in self._by_lemma:
-            near = difflib.get_close_matches(key, self._by_lemma, n=3)
+        found = []
+        for row in self._rows_with(key):
+            spelled = self._lemmas[row].lower().split("|")
+            numbers = self._senses[row].split("|")
+            ranked = zip(spelled, numbers, strict=True)
+            found += [(int(rank), self.wnids[row]) for name, rank in ranked if name == key]
+        if not found:
+            lemmas = dict.fromkeys(self._lemma_line.replace("|", " ").split())
+            near = difflib.get_close_matches(key, lemmas, n=3)
             hint = f"; did you mean {', '.join(near)}?" if near else ""
             raise TaxonomyError(f"{lemma!r} is not a noun of WordNet 3.0{hint}")
-        return list(self._by_lemma[key])
+        return list(dict.fromkeys(wnid for _, wnid in sorted(found)))
 
     def find(self, word: str) -> str:
         """Return the wnid for a wnid, a sense name such as ``dog.n.01``, or a one-sense lemma."""
