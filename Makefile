@@ -35,9 +35,9 @@ test: .venv/.ready
 	$(PYTEST)
 	@$(MAKE) --no-print-directory test-without-avx512
 
-# The tests of the arithmetic once more, as on a CPU without AVX-512.
+# The tests of the arithmetic once more, as on a CPU without AVX-512; only their files are imported.
 test-without-avx512: .venv/.ready
-	$(WITHOUT_AVX512) $(PYTEST) -m arithmetic -p no:cacheprovider
+	$(WITHOUT_AVX512) $(PYTEST) -m arithmetic -p no:cacheprovider $$(grep -rl --include='*.py' 'mark.arithmetic' tests)
 
 lint: .venv/.ready
 	$(BIN)/ruff check
