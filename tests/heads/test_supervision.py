@@ -442,3 +442,47 @@ def test_label_smoothing_spreads_a_share_of_the_label_over_the_leaves(name, tree
 def head_spread(head, logits):
     """Torch spreads a share of 1 whatever the targets sum to; labels that count 2 spread 2."""
     return -head.leaf_scores(logits).log_softmax(1).mean()
+
+
+@pytest.mark.parametrize("name", ["flat-softmax", "ps-softmax"])
+@QUICK
+@given(tree=trees(14, 2), seed=SEEDS, decay=st.sampled_from([1.0, 0.5]))
+def test_terms_for_ancestors_are_summed_over_the_nodes_above_the_set(name, tree, seed, decay):
+    known = torch.tensor(random_knowledge(tree, seed))
+    head, hand = build_head(name, tree), ByHand(tree)
+    terms = LossTerms(ancestors=0.7, ancestor_decay=decay)
+    logits, labels = logits_for(head, len(tree), seed), torch.arange(len(tree))
+    projection = project_known(tree, known.numpy()[None])
+    leaves_of = {v: {u for u in hand.under[v] if u in hand.leaves} for v in hand.nodes}
+    for supervision in ("paper", "marginal", "projection"):
+        plain = supervise(head, supervision, known=known)
+        read = supervise(head, supervision, known=known, terms=terms)
+        added = quiet_losses(read, logits, labels) - quiet_losses(plain, logits, labels)
+        for y, theta in enumerate(logits.tolist()):
+            stands_for = leaves_of[y]
+            if supervision == "projection" and y in projection.labels[0]:
+                written = zip(hand.leaves, projection.labels[0], strict=True)
+                stands_for = {leaf for leaf, label in written if label == y}
+            above = [v for v in hand.nodes[1:] if leaves_of[v] > stands_for]
+            probs = hand.probs(name, theta)
+            expected = sum(-0.7 * decay ** (tree.depth[v] - 1) * np.log(probs[v]) for v in above)
+            expected *= plain.enters(labels)[y].item()
+            assert added[y].item() == pytest.approx(expected, abs=1e-6)
+    shares = torch.rand(len(tree), len(tree.leaves), dtype=logits.dtype)
+    read, plain = (supervise(head, "marginal", terms=t) for t in (terms, LossTerms()))
+    added = read.shared_loss(logits, shares) - plain.shared_loss(logits, shares)
+    expected = 0.0
+    for theta, row in zip(logits.tolist(), shares.tolist(), strict=True):
+        probs = hand.probs(name, theta)
+        for leaf, share in zip(hand.leaves, row, strict=True):
+            above = [v for v in hand.above[leaf][1:] if len(leaves_of[v]) > 1]
+            weights = [0.7 * decay ** (tree.depth[v] - 1) for v in above]
+            pairs = zip(weights, above, strict=True)
+            expected -= share * sum(weight * np.log(probs[v]) for weight, v in pairs) / len(tree)
+    assert added.item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_terms_for_ancestors_need_probabilities_of_leaves():
+    tree = Taxonomy.from_edges([("r", "a"), ("r", "b")])
+    with pytest.raises(HeadError, match="need flat-softmax or ps-softmax, not cond-softmax"):
+        supervise(build_head("cond-softmax", tree), terms=LossTerms(ancestors=1.0))

@@ -10,7 +10,7 @@ from functools import cache, partial
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedgrain.engines.built_model import BuiltModel
 from fedgrain.engines.fedmt_reader import FedMTReader
@@ -30,6 +30,8 @@ from fedgrain.heads import (
     unknown_children,
 )
 from fedgrain.heads.chunks import run_in_chunks
+from fedgrain.heads.fedlc import LogitCalibration
+from fedgrain.heads.fedrs import RestrictedSoftmax
 from fedgrain.heads.leaf_softmax import LeafSoftmax
 from fedgrain.randomness import numpy_generator
 
@@ -130,13 +132,30 @@ class ClientTrainer:
             return self.label_reader(client).first()
         terms = self.model.spec.terms
         if supervision != "projection":  # the same for all clients
-            if client:
+            if client and not self._calibrated:
                 return self.supervised(0)
-            return supervise(self.model.head, supervision, terms=terms)
+            read = supervise(self.model.head, supervision, terms=terms)
+            read.trained_as = self._trained_as(client) if self._calibrated else None
+            return read
         known, laziness = self.federation.clients[client].known, self.model.spec.laziness
         read = supervise(self.model.head, supervision, known=known, laziness=laziness, terms=terms)
         read.warns = False  # preparing the run warned once, for all clients
         return read
+
+    @property
+    def _calibrated(self) -> bool:
+        """Whether a client's loss depends on the classes it has labels of (FedRS, FedLC)."""
+        spec = self.model.spec
+        return spec.restricted_softmax is not None or spec.logit_calibration > 0
+
+    def _trained_as(self, client: int) -> nn.Module:
+        """Return what a client does to the scores of the leaves, by how often it names each."""
+        spec, taxonomy = self.model.spec, self.federation.taxonomy
+        labels = self.federation.clients[client].train.labels
+        counts = torch.from_numpy(np.bincount(labels, minlength=len(taxonomy))[taxonomy.leaves])
+        if spec.restricted_softmax is not None:
+            return RestrictedSoftmax(counts, spec.restricted_softmax).to(self.model.device)
+        return LogitCalibration(counts, spec.logit_calibration).to(self.model.device)
 
     def _label_reader(self, client: int) -> LabelReader:
         kind = FedMTReader if self.model.spec.labeller == "fedmt" else LabelReader

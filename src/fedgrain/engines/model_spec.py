@@ -21,6 +21,8 @@ class ModelSpec:
     laziness: float = 0.0
     responsibilities: str = "step"  # or "round": labels are distributed over leaves once a round
     head_settings: Mapping[str, Any] = field(default_factory=dict)  # of build_head
+    restricted_softmax: float | None = None  # FedRS
+    logit_calibration: float = 0.0  # FedLC
     terms: LossTerms = field(default_factory=LossTerms)  # beside the likelihood of a label
     trunk: TrunkSpec | None = None  # the pretrained net whose last part is trained
     labeller: str = "stops"  # how `learned` models a labeller

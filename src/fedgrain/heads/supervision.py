@@ -44,6 +44,7 @@ class Supervised(nn.Module):
         self.readings = nn.ModuleList(readings)  # one per labeller; for projection and learned
         self.warns = True  # of labels that stand for no leaf; a run warns once for all clients
         self._warned = False
+        self.trained_as: nn.Module | None = None  # `paper`, flat-softmax: scores of one client
 
     def sample_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each sample [batch]; 0 where the label does not enter."""
@@ -51,8 +52,22 @@ class Supervised(nn.Module):
         losses = self._likelihood_losses(logits, labels)
         if not self.terms:
             return losses
-        nodes = labels if labels.ndim == 1 else labels[:, 0]
-        return self.terms.with_terms(self.head, logits, losses, self.enters(nodes))
+        entering = self.enters(labels if labels.ndim == 1 else labels[:, 0])
+        losses = self.terms.smoothed(self.head, logits, losses, entering)
+        if self.terms.ancestors:
+            above = self.terms.above_sets(self.head, logits, self._sets(logits, labels))
+            losses = losses + above * entering
+        return losses
+
+    def _sets(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the leaves a label stands for [batch, leaves]."""
+        head = self.head
+        assert isinstance(head, LeafSoftmax)  # ``supervise`` refuses others
+        if self.readings:
+            return self._by_labeller(
+                lambda _, *of: head.leaf_weights(*of) > -np.inf, logits, labels
+            )
+        return head.leaf_weights(labels, None) > -np.inf
 
     def _likelihood_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         if self.supervision == "projection":
@@ -61,6 +76,8 @@ class Supervised(nn.Module):
             return self._by_labeller(self.head.written_losses, logits, labels)
         if self.supervision == "marginal":
             return self.head.marginal_losses(logits, labels)
+        if self.trained_as is not None:
+            logits = self.trained_as(logits)
         return self.head.sample_losses(logits, labels)
 
     def responsibilities(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -84,7 +101,9 @@ class Supervised(nn.Module):
         assert isinstance(self.head, LeafSoftmax)  # it made the shares
         losses = self.head.shared_losses(logits, shares)
         if self.terms:
-            losses = self.terms.with_terms(self.head, logits, losses, shares.sum(1))
+            losses = self.terms.smoothed(self.head, logits, losses, shares.sum(1))
+        if self.terms.ancestors:
+            losses = losses + self.terms.above_shares(self.head, logits, shares)
         return losses.mean()
 
     def enters(self, labels: Tensor) -> Tensor:
@@ -156,6 +175,8 @@ def supervise(
     """
     terms = terms or LossTerms()
     check_supervision(head.name, supervision, HeadError, head.supervisions)
+    if terms.ancestors and not isinstance(head, LeafSoftmax):
+        raise HeadError(f"terms for ancestors need flat-softmax or ps-softmax, not {head.name}")
     if supervision != "projection":
         if laziness != 0.0:
             raise HeadError(

@@ -162,6 +162,14 @@ class Config:
     momentum: float = _setting(0.0, "momentum of the clients' SGD")
     weight_decay: float = _setting(0.0, "weight decay of the clients' SGD")
     label_smoothing: float = _setting(0.0, "share of a label that is spread over all leaves")
+    ancestor_terms: float = _setting(
+        0.0, "flat-softmax, ps-softmax: weight of -log P(a) at depth 1 for a above the label's set"
+    )
+    ancestor_decay: float = _setting(1.0, "ancestor_terms: factor of the weight per level")
+    restricted_softmax: float | None = _setting(
+        None, "FedRS: factor of the scores of classes a client has no label of (the paper: 0.5)"
+    )
+    logit_calibration: float = _setting(0.0, "FedLC: margin of rare classes (tau)")
     sam: float = _setting(0.0, "SAM: radius of sharpness-aware steps at the clients (0: none)")
     proximal: float = _setting(0.0, "FedProx: weight of the proximal term")
     crop_and_flip: bool = _setting(False, "augment by random crops and mirroring")

@@ -27,7 +27,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "seed": (0, float(2**63 - 1)), "sample_seed": (0, float(2**63 - 1)),
     "hidden": (1, 4096), "views": (1, 1000),
     "label_smoothing": (0, 0.999), "sam": (0, 1e3), "step_rounds": (1, _LARGE),
-    "step_factor": (0, 1),
+    "ancestor_terms": (0, 1e3), "ancestor_decay": (0, 1e3), "restricted_softmax": (0, 1),
+    "logit_calibration": (0, 1e3), "step_factor": (0, 1),
     "only_client": (0, _LARGE), "lazy_labels": (0, 1), "average_rounds": (1, _LARGE),
 }  # fmt: skip
 
@@ -105,12 +106,8 @@ def _check_head(config: Config) -> None:
                 f"{' and '.join(entry.settings)} belong to the head {entry.name}, "
                 f"not to {config.head}"
             )
-    spread = [entry.name for entry in HEADS.values() if "projection" in entry.supervisions]
-    if config.label_smoothing and config.head not in spread:
-        raise ConfigError(
-            f"label_smoothing spreads a label over the leaves, which {config.head} does not; "
-            f"choose {' or '.join(spread)}, or set it to 0"
-        )
+    _check_terms(config)
+    _check_rivals(config)
     read_as = config.supervision or supervision(config)
     if config.responsibilities == "round" and (
         read_as not in ("marginal", "projection", "learned")
@@ -134,6 +131,34 @@ def _check_labeller(config: Config, read_as: str | None) -> None:
     if config.head not in HEADS or not HEADS[config.head].responsibilities:
         able = " or ".join(entry.name for entry in HEADS.values() if entry.responsibilities)
         raise ConfigError(f"labeller {config.labeller} needs the head {able}, not {config.head}")
+
+
+def _check_terms(config: Config) -> None:
+    """Refuse terms beside the likelihood that the head has no probabilities for."""
+    spread = [entry.name for entry in HEADS.values() if "projection" in entry.supervisions]
+    if config.label_smoothing and config.head not in spread:
+        raise ConfigError(
+            f"label_smoothing spreads a label over the leaves, which {config.head} does not; "
+            f"choose {' or '.join(spread)}, or set it to 0"
+        )
+    able = [entry.name for entry in HEADS.values() if entry.responsibilities]
+    if config.ancestor_terms and config.head not in able:
+        raise ConfigError(f"ancestor_terms are for {' or '.join(able)}, not for {config.head}")
+    if config.ancestor_decay != 1 and not config.ancestor_terms:
+        raise ConfigError("ancestor_decay has no meaning without ancestor_terms; set these too")
+
+
+def _check_rivals(config: Config) -> None:
+    """Refuse FedRS and FedLC where labels are no classes with a score each."""
+    asked = [config.restricted_softmax is not None, config.logit_calibration > 0]
+    if all(asked):
+        raise ConfigError("restricted_softmax and logit_calibration exclude each other; choose one")
+    read_as = config.supervision or supervision(config)
+    if any(asked) and (config.head != "flat-softmax" or read_as != "paper"):
+        name = "restricted_softmax" if asked[0] else "logit_calibration"
+        raise ConfigError(
+            f"{name} is for flat-softmax under paper, not for {config.head} under {read_as}"
+        )
 
 
 def _check_algorithm(config: Config) -> None:

@@ -188,7 +188,9 @@ def model_spec(config: Config, image_size: int, trunk: TrunkSpec | None = None) 
         config.laziness,
         config.responsibilities,
         config.head_settings,
-        LossTerms(config.label_smoothing),
+        config.restricted_softmax,
+        config.logit_calibration,
+        LossTerms(config.label_smoothing, config.ancestor_terms, config.ancestor_decay),
         trunk,
         config.labeller,
     )
