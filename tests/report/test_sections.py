@@ -6,6 +6,8 @@ import re
 import numpy as np
 import pytest
 
+from fedgrain.data import LabelledImages
+from fedgrain.models.label_check import Doubt, LabellerFinding
 from fedgrain.pictures.interactive_plots import tree_trace
 from fedgrain.report.answers import Answers
 from fedgrain.report.branches import Branch, branches_of, worst, wrong_at
@@ -21,6 +23,7 @@ from fedgrain.report.confusion import (
 )
 from fedgrain.report.headline import plain_headline
 from fedgrain.report.html import render
+from fedgrain.report.labellers_section import labellers_block, labellers_section
 from fedgrain.report.sites_section import rounds_sheet
 from fedgrain.scoring.metrics import cut_back
 from large_page import CLASSES, FAMILIES, GROUPS, drawn_answers, large_page, large_tree
@@ -102,6 +105,37 @@ def test_one_wrong_image_of_one_does_not_lead_the_list():
     # Wilson's interval of 30 of 60, from a table
     assert Branch(1, 60, 30).surely_wrong == pytest.approx(0.3773, abs=1e-4)
     assert worst([Branch(2, 1, 0), Branch(1, 60, 30)]) == [Branch(1, 60, 30)]
+
+
+def labeller(name, early, doubts=()):
+    knows = np.array([1.0 if node in ("r", "a", "a1", "b") else 0.1 for node in TREE.ids])
+    return LabellerFinding(name, 10, 4, (NODE["a1"],), early, tuple(doubts), knows)
+
+
+def test_labellers_by_hand():
+    """A row per labeller; the least likely label first, whoever wrote it; none without images."""
+    doubts = [Doubt(2, NODE["a1"], 0.04, NODE["c"]), Doubt(0, NODE["b"], 0.01, NODE["a2"])]
+    found = [labeller("oslo <b>", {1: 0.5}, doubts[:1]), labeller("rome", {0: 0.25}, doubts[1:])]
+    pixels = np.zeros((3, 8, 8, 3), np.uint8)
+    labels, splits = np.full(3, 5, np.int32), np.zeros(3, np.int8)
+    data = LabelledImages("few", pixels, labels, TREE, splits, ("train",))
+    section = labellers_section(found, TREE, data, images=True)
+    people, wrong = ([[e.text for e in row] for row in s.rows] for s in section.sheets)
+    assert people == [
+        ["oslo <b>", "10", "40%", "1 of 6", "1", "–", "50%"],
+        ["rome", "10", "40%", "1 of 6", "1", "25%", "–"],
+    ]
+    assert wrong == [["rome", "0", "b", "1%", "a2"], ["oslo <b>", "2", "a1", "4%", "c"]]
+    assert section.pictures[0].about[0] == ("labeller", "rome")
+    private = labellers_section(found, TREE, data, images=False)
+    assert len(private.sheets) == 1 and not private.pictures
+
+    block = labellers_block(found, TREE)
+    assert [view.name for view in block.views] == ["all labellers", "oslo <b>", "rome"]
+    (drawn,) = block.views[1].figure["data"]
+    assert dict(zip(drawn["ids"], drawn["marker"]["colors"], strict=True))["a1"] == 1.0
+    shown = [[e.text for e in row] for row in block.views[1].sheet.rows]
+    assert shown == [["r / a", "100%"], ["r / a / a1", "100%"], ["r / b", "100%"]]
 
 
 def test_pairs_by_hand():

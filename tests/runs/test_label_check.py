@@ -9,8 +9,9 @@ import pytest
 import fedgrain
 import own_parts
 from fedgrain.cli.labeller_text import FoundLabellers
-from fedgrain.models.label_check import Wrote, check_labels, wrote_by_site
+from fedgrain.models.label_check import Wrote, check_labels, wrote_as_client, wrote_by_site
 from fedgrain.models.model_folder import load
+from fedgrain.preparation.prepare import prepare
 from own_parts import annotated_glyphs, few_glyphs
 
 
@@ -66,6 +67,23 @@ def test_sites_and_annotators_are_told_apart_and_shown(model) -> None:
     )
     alone = replace(data, clients=None, client_names=(), annotators=None, annotator_names=())
     assert [site.names for site in wrote_by_site(model, alone)] == [(data.name,)]
+
+
+def test_a_run_and_the_data_name_the_same_labellers(model, small) -> None:
+    """The report asks about the clients of a run, `data show` about the manifest: one answer."""
+    data = annotated_glyphs()
+    sites = {"dataset": "own_parts:annotated_glyphs", "partition": "manifest", "clients": 2}
+    config = small(**sites, knowledge="inferred", coarsen=False, validation="server")
+    clients = prepare(config.complete()).federation.clients
+    for client, site in zip(clients, wrote_by_site(model, data), strict=True):
+        wrote = wrote_as_client(client, data)
+        assert wrote.names == site.names
+        rows = np.isin(site.images, wrote.images)
+        assert np.array_equal(site.images[rows], np.sort(wrote.images))
+        order = np.argsort(wrote.images)
+        assert np.array_equal(wrote.who[order], site.who[rows])
+    few = wrote.some(np.arange(5))
+    assert len(few.labels) == len(few.images) == len(few.who) == 5 and few.names == wrote.names
 
 
 def test_data_show_asks_a_model(folder, capsys, monkeypatch) -> None:

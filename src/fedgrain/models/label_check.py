@@ -12,10 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from fedgrain.data.images import LabelledImages
+from fedgrain.federated import Client
 from fedgrain.knowledge.labeller import LabellerModel, children_of, gathered
 from fedgrain.knowledge.labeller_em import learned, stop_counts, stop_shares
 from fedgrain.models.trained_model import Images, TrainedModel
 
+_NOT_NAMED = "(not named)"
 _UNLIKELY = 0.05  # a label this improbable looks wrong
 
 Ints = NDArray[np.int64]
@@ -35,6 +37,11 @@ class Wrote:
         """The labeller of each label."""
         return np.zeros_like(self.labels) if self.labellers is None else self.labellers
 
+    def some(self, rows: Ints) -> Wrote:
+        """Return some of the labels."""
+        who = None if self.labellers is None else self.labellers[rows]
+        return Wrote(self.images[rows], self.labels[rows], self.names, who)
+
 
 @dataclass(frozen=True)
 class Doubt:
@@ -46,7 +53,7 @@ class Doubt:
     seems: int  # the likeliest leaf
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LabellerFinding:
     """What is found about one labeller."""
 
@@ -56,6 +63,7 @@ class LabellerFinding:
     known: tuple[int, ...]  # the leaves it seems to know
     early: dict[int, float]  # by depth: how often it stops there although it knows what is below
     doubts: tuple[Doubt, ...]  # the least probable first
+    knows: NDArray[np.float64]  # [nodes], how likely it knows each
 
 
 def wrote_by_site(model: TrainedModel, data: LabelledImages) -> list[Wrote]:
@@ -71,10 +79,25 @@ def wrote_by_site(model: TrainedModel, data: LabelledImages) -> list[Wrote]:
             found.append(Wrote(images, nodes[images], (name,)))
             continue
         people, who = np.unique(data.annotators[images], return_inverse=True)
-        named = [data.annotator_names[p] if p >= 0 else "(not named)" for p in people.tolist()]
+        named = [data.annotator_names[p] if p >= 0 else _NOT_NAMED for p in people.tolist()]
         labellers = tuple(f"{name}, annotator {person}" for person in named)
         found.append(Wrote(images, nodes[images], labellers, who.astype(np.int64)))
     return found
+
+
+def wrote_as_client(client: Client, data: LabelledImages) -> Wrote:
+    """Return the labels a client of a run trains on; annotators are named as the data names them.
+
+    A labeller of the run that wrote no label to train on has no name here.
+    """
+    part = client.train
+    if part.labellers is None or data.annotators is None:
+        return Wrote(part.indices, part.labels, (client.name,))
+    _, first, who = np.unique(part.labellers, return_index=True, return_inverse=True)
+    people = [*data.annotator_names, _NOT_NAMED]
+    named = [people[data.annotators[image]] for image in part.indices[first].tolist()]
+    names = tuple(f"{client.name}, annotator {person}" for person in named)
+    return Wrote(part.indices, part.labels, names, who.astype(np.int64))
 
 
 def check_labels(model: TrainedModel, images: Images, site: Wrote) -> list[LabellerFinding]:
@@ -110,6 +133,7 @@ def check_labels(model: TrainedModel, images: Images, site: Wrote) -> list[Label
             tuple(tree.leaves[found.known[number, tree.leaves]].tolist()),
             _early(found, stopped[number], evidence.passes[number], number),
             tuple(doubt for doubt, who in doubted if who == number),
+            found.knows[number],
         )
         for number, name in enumerate(site.names)
     ]

@@ -139,17 +139,34 @@ def sunburst(
         + f"; known to {knowers} of {clients} clients"
         for share, tests, knowers in zip(accuracy, tested, knowing, strict=True)
     ]
+    return {**_coloured(taxonomy, texts, first), "colourings": colourings}
+
+
+def knowledge_sunburst(taxonomy: Taxonomy, knows: NDArray[np.float64]) -> Figure:
+    """Draw how likely one labeller knows each node."""
+    colouring = {
+        "name": "seems to know it",
+        "colors": knows.round(3).tolist(),
+        "cmin": 0,
+        "cmax": 1,
+    }
+    texts = [f"knows it: {100 * share:.0f}%" for share in knows.tolist()]
+    return _coloured(taxonomy, texts, colouring)
+
+
+def _coloured(taxonomy: Taxonomy, texts: list[str], colouring: Mapping[str, Any]) -> Figure:
+    """Draw the tree with a text and a colour for each node."""
     trace = {
         **tree_trace(taxonomy),
         "text": texts,
         "textinfo": "label",
         "hovertemplate": "%{label}<br>%{text}<extra></extra>",
         "marker": {
-            **{name: first[name] for name in ("colors", "cmin", "cmax")},
+            **{name: colouring[name] for name in ("colors", "cmin", "cmax")},
             "colorscale": "Cividis",
             "showscale": True,
             "colorbar": {
-                "title": {"text": first["name"], "side": "top"},
+                "title": {"text": colouring["name"], "side": "top"},
                 "orientation": "h",
                 "thickness": 14,
                 "len": 0.6,
@@ -160,7 +177,7 @@ def sunburst(
         },
     }
     layout = {"margin": {"t": 10, "l": 10, "r": 10, "b": 80}, "height": 640, **fonts()}
-    return {"data": [trace], "layout": layout, "colourings": colourings}
+    return {"data": [trace], "layout": layout}
 
 
 def look_of(number: int) -> dict[str, Any]:

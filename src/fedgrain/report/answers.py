@@ -60,7 +60,7 @@ def predict_again(
 ) -> Answers:
     """Predict the tested images of a run again, at most ``_MOST_IMAGES`` of them."""
     split, chosen = _tested_images(config, data)
-    chosen = _spaced(chosen, _MOST_IMAGES)
+    chosen = spaced(chosen, _MOST_IMAGES)
     tree, full = model.taxonomy, model.full_taxonomy
     with one_thread():
         leaves, probability = _predicted(model, data, chosen, watch)
@@ -92,7 +92,7 @@ def _predicted(
             leaves[rows] = predicted_nodes(model, inputs, chosen[rows], "leaf", None)
             watch(int(rows[-1]) + 1, total)
     probability = np.full((total, tree.ancestor_table.shape[1]), np.nan)
-    for rows in _parts(_spaced(np.arange(total), _MOST_BY_BRANCH if by_branch else total)):
+    for rows in _parts(spaced(np.arange(total), _MOST_BY_BRANCH if by_branch else total)):
         table = np.concatenate(
             [block.cpu().numpy() for block in model.log_prob_blocks(inputs, chosen[rows])]
         )
@@ -111,7 +111,7 @@ def _parts(numbers: Nodes) -> Iterator[Nodes]:
         yield numbers[start : start + _AT_ONCE]
 
 
-def _spaced(numbers: Nodes, most: int) -> Nodes:
+def spaced(numbers: Nodes, most: int) -> Nodes:
     """Return at most this many of the numbers, evenly spaced."""
     if len(numbers) <= most:
         return numbers

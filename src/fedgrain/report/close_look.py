@@ -12,6 +12,11 @@ from fedgrain.preparation.prepare import load_images
 from fedgrain.report.answers import Watch, no_watch
 from fedgrain.report.close_view import Look, show
 from fedgrain.report.knowledge_block import knowledge_view
+from fedgrain.report.labellers_section import (
+    found_labellers,
+    labellers_block,
+    labellers_section,
+)
 from fedgrain.report.model_inspection import inspect, site_labels, sites_of
 from fedgrain.report.redo import with_places_found
 from fedgrain.report.sites_section import rounds_sheet
@@ -44,8 +49,13 @@ def look_closely(
             known = sites_of(with_places_found(other, place), data, model.taxonomy)
             look.knowledge.append(knowledge_view(view_name, model.taxonomy, known))
         rounds = rounds_sheet(place.metrics_lines())
+        wrote = [site.wrote for site in sites if site.wrote is not None]
+        labellers = found_labellers(model, data, wrote)
     except (FedgrainError, OSError) as error:
         look.notes.append(f"No closer look at the model of {name}: {error}.")
         return look
     show(look, look.inspection, name, sites, data, rounds)
+    if labellers:
+        look.sections.append(labellers_section(labellers, model.taxonomy, data, images=images))
+        look.blocks.append(labellers_block(labellers, model.taxonomy))
     return look

@@ -38,11 +38,11 @@ def knowledge_view(name: str, tree: Taxonomy, sites: Sites) -> View:
         for client, known, label_depths in zip(sites.names, sites.known, depths, strict=True)
     ]
     names = ("client", "classes known", "share", "nodes known", "mean depth of labels")
-    figure = knowledge_map(tree, sites.names, depths, _columns(tree))
+    figure = knowledge_map(tree, sites.names, depths, named_columns(tree))
     return View(name, figure, sheet(name, names, rows))
 
 
-def _columns(tree: Taxonomy) -> list[int]:
+def named_columns(tree: Taxonomy) -> list[int]:
     """Return the classes if their names have room, else the groups of a level that has."""
     leaves: list[int] = tree.leaves.tolist()
     if len(leaves) <= _NAMED_CLASSES:

@@ -17,6 +17,7 @@ from PIL import Image
 from fedgrain.arithmetic import one_thread
 from fedgrain.data.images import LabelledImages
 from fedgrain.knowledge import project_known
+from fedgrain.models.label_check import wrote_as_client
 from fedgrain.models.trained_model import Prediction, TrainedModel
 from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.config import Config
@@ -152,6 +153,7 @@ def site_labels(config: Config, data: LabelledImages, trunk: TrunkSpec | None) -
             client.train.labels,
             nothing if client.validation is None else client.validation.labels,
             client.knows,
+            wrote_as_client(client, data),
         )
         for client in clients
     ]

@@ -31,13 +31,23 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Pictured:
+    """An image with what there is to say about it."""
+
+    picture: str  # a data: URI
+    shows: str  # for who cannot see it
+    about: tuple[tuple[str, str], ...]  # a word, and what it is
+
+
+@dataclass(frozen=True)
 class Section:
-    """A heading with tables."""
+    """A heading with tables, and images if there are any."""
 
     key: str
     heading: str
     text: str
     sheets: tuple[Sheet, ...]
+    pictures: tuple[Pictured, ...] = ()
 
 
 @dataclass(frozen=True)

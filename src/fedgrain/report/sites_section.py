@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.data.images import LabelledImages
+from fedgrain.models.label_check import Wrote
 from fedgrain.report.answers import Answers
 from fedgrain.report.page_parts import Section
 from fedgrain.report.page_tables import Entry, Sheet, percent, sheet
@@ -29,6 +30,7 @@ class SiteLabels:
     train: NDArray[np.int64]
     validation: NDArray[np.int64]
     knows: NDArray[np.bool_]  # [nodes of H]
+    wrote: Wrote | None = None  # the labels to train on, with their images and labellers
 
     @property
     def labels(self) -> NDArray[np.int64]:
