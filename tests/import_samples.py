@@ -2,48 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
-
-from PIL import Image
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A text in the sample that is replaced, and what the error must say."""
-
-    old: str
-    new: str
-    told: str  # a regular expression
-    file: str = ""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Files of one source, and what a reader must find in them."""
-
-    name: str
-    format: str
-    files: dict[str, str]
-    sources: tuple[str, ...]
-    labels: dict[str, int]  # images by label
-    nodes: int  # of the tree
-    images: tuple[str, ...] = ()
-    rows: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # site, annotator, split
-    options: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ("bytes", "lines", "values")
-    damages: tuple[Damage, ...] = ()
-
-    def write(self, folder: Path) -> list[Path]:
-        """Write the files and images; return the sources."""
-        for name, content in self.files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(content, encoding="utf-8", newline="")
-        for number, name in enumerate(self.images):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            Image.new("RGB", (4, 4), (number * 7 % 256, 90, 30)).save(folder / name)
-        return [folder / source for source in self.sources]
-
+from import_packages import PACKAGES
+from import_sample import Damage, Sample
 
 # Excel's ranks, with holes: line 3 stops at a genus without its family, line 6 could be either
 # Morus, line 8 has no class at all.
@@ -125,7 +85,7 @@ toy
 
 EDGES = "entity,animal\nentity,tool\nanimal,kite\nanimal,owl\ntool,hammer\n"
 
-GROUP_1 = (
+TABLES = (
     Sample(
         "table", "table", {"t.csv": RANK_TABLE}, ("t.csv",),
         {"Felis catus": 1, "Felis": 1, "Morus bassanus": 1, "Morus alba": 1,
@@ -177,4 +137,4 @@ GROUP_1 = (
                     Damage("tool,hammer", "tool", "line 5: 1 names where an edge has two"),
                     Damage("entity,animal", "owl,animal", "stands above itself"))),
 )  # fmt: skip
-SAMPLES = (*GROUP_1,)
+SAMPLES = (*TABLES, *PACKAGES)

@@ -170,6 +170,17 @@ IMPORTERS = _by_name(
     ImporterEntry("indented", "fedgrain.readers.indented:read", "text indented by depth"),
     ImporterEntry("edges", "fedgrain.readers.edge_list:read", "parent,child with or without a "
                   "header"),
+    ImporterEntry("dwca", "fedgrain.readers.darwin_core:read", "Darwin Core archives"),
+    ImporterEntry("camtrap-dp", "fedgrain.readers.camtrap:read", "Camtrap DP packages"),
+    ImporterEntry("coco", "fedgrain.readers.coco:read",
+                  "COCO, COCO Camera Traps, iNaturalist 2021"),
+    ImporterEntry("imagefolder", "fedgrain.readers.image_folder:read",
+                  "Hugging Face's ImageFolder with metadata"),
+    ImporterEntry("hf-dataset", "fedgrain.readers.saved_dataset:read",
+                  "a Hugging Face data set saved to disk"),
+    ImporterEntry("label-studio", "fedgrain.readers.label_studio:read",
+                  "Label Studio's configs and exports"),
+    ImporterEntry("folders", "fedgrain.readers.nested_folders:read", "folders in folders"),
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from attacks import flips, hostile, inputs, kills, sites
+from attacks import flips, hostile, imports, inputs, kills, sites
 from attacks.harness import Case
 from attacks.workers import Tally, run_cases, table
 from attacks.world import World, build
@@ -26,6 +26,7 @@ ATTACKS: dict[str, tuple[float, Callable[[World, int], list[Case]]]] = {  # shar
     "kills at file events": (0.4, lambda world, _: kills.cases(world)),
     "damaged files": (0.25, flips.cases),
     "mutated inputs": (0.15, inputs.cases),
+    "mutated imports": (0.1, imports.cases),
     "malicious sites": (0.1, sites.cases),
     "hostile archives, images, models": (0.1, hostile.cases),
 }

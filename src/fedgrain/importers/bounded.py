@@ -40,7 +40,11 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in enumerate(text_of(path).split("\n"), start=1):
         if line.strip():
             where = f"{path}, line {number}"
-            yield where, an_object(parse_json(line, where, DataError), where)
+            try:
+                content = parse_json(line, where, DataError)
+            except DataError as error:  # the line of its own text is always the first
+                raise DataError(str(error).replace(f"{where}, line 1:", f"{where}:")) from None
+            yield where, an_object(content, where)
 
 
 def an_object(value: Any, where: str) -> dict[str, Any]:

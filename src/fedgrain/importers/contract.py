@@ -44,6 +44,7 @@ class ReadImage:
     annotator: str = ""
     split: str = ""
     save: Callable[[Path], None] | None = None  # writes an image that is inside the source
+    others: tuple[str, ...] = ()  # where else it may lie
 
 
 @dataclass
@@ -75,10 +76,11 @@ class Reading:
         annotator: str = "",
         split: str = "",
         save: Callable[[Path], None] | None = None,
+        others: tuple[str, ...] = (),
     ) -> None:
         """Add an image; the label is what ``classes`` returned, or a word."""
         who = " ".join(site.split()), " ".join(annotator.split())
-        self.images.append(ReadImage(path, base, label, where, *who, split, save))
+        self.images.append(ReadImage(path, base, label, where, *who, split, save, others))
 
     def skip(self, reason: str, where: str, count: int = 1) -> None:
         """Leave a record out, and say why."""

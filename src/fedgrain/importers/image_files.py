@@ -13,6 +13,12 @@ from fedgrain.folders.links import Links
 from fedgrain.importers.contract import ReadImage
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_NOT_THERE = "its image is not there"
+
+
+def is_address(path: str) -> bool:
+    """Whether a path is a web address."""
+    return bool(_ADDRESS.match(path))
 
 
 class ImageFiles:
@@ -26,15 +32,23 @@ class ImageFiles:
     def find(self, image: ReadImage) -> tuple[Path, Path] | str:
         """Return the file and the folder of images it lies in, or why the image is left out."""
         root = self._given if self._given is not None else image.base
-        text = image.path
-        if _ADDRESS.match(text):
+        places = [image.path, *image.others]
+        if is_address(image.path):
             if self._given is None:
                 return "its image is a web address: download it and name the folder with --images"
-            text = unquote(urlsplit(text).path).rpartition("/")[2]
+            places = [*_local(image.path), *image.others]
+        if not image.path.strip():
+            return "it names no image"
+        found: tuple[Path, Path] | str = _NOT_THERE
+        for place in places:
+            found = self._at(place, root)
+            if found != _NOT_THERE:
+                return found
+        return found
+
+    def _at(self, text: str, root: Path) -> tuple[Path, Path] | str:
         if "\\" in text and "/" not in text:
             text = text.replace("\\", "/")
-        if not text.strip():
-            return "it names no image"
         path = Path(os.path.normpath(root / text))
         if not _inside(path, root):
             return "its image lies outside the folder of images; name another folder with --images"
@@ -50,15 +64,24 @@ class ImageFiles:
             if is_link:
                 state = path.stat()
         except (OSError, ValueError):  # a path with a NUL byte does not exist
-            return "its image is not there"
+            return _NOT_THERE
         if not stat.S_ISREG(state.st_mode):
             return "its image is not a plain file"
         if path.suffix.lower() not in ENDINGS:
             return f"its file is not an image fedgrain reads ({', '.join(ENDINGS)})"
-        name = str(path)
-        if not _writable(name):
+        if not _writable(str(path)):
             return "the name of its file cannot stand in a table: rename it"
         return path, root
+
+
+def _local(address: str) -> list[str]:
+    """Return where a downloaded file may lie: with its host, with its path, or by its name."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # such as half an IPv6 address
+        return []
+    path = unquote(parts.path).strip("/")
+    return [f"{parts.netloc}/{path}", path, path.rpartition("/")[2]] if path else []
 
 
 def _writable(name: str) -> bool:
@@ -70,5 +93,5 @@ def _writable(name: str) -> bool:
 
 
 def _inside(path: Path, root: Path) -> bool:
-    inner, outer = os.path.abspath(path), os.path.abspath(root)  # noqa: PTH100 - links are not followed
+    inner, outer = os.path.abspath(path), os.path.abspath(root)  # noqa: PTH100 - links stay
     return inner.startswith(outer.rstrip(os.sep) + os.sep)

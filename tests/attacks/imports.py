@@ -1,0 +1,69 @@
+"""Damaged sources for every format of ``fedgrain import``: 500 mutations each, and hostile texts.
+
+What goes wrong is told in one sentence and nothing is written; what goes well is a folder that can
+be read.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from attacks.harness import Case, WrongError, fedgrain
+from attacks.mutations import SPECIALS, mutated
+from attacks.world import World
+from import_sample import Sample
+from import_samples import SAMPLES
+
+MUTATIONS = 500  # of every sample
+Damage = Callable[[bytes], bytes]
+
+
+def cases(world: World | None, seed: int) -> list[Case]:
+    """Return a case per damaged source; the world is not needed."""
+    found = []
+    for sample in SAMPLES:
+        for number in range(MUTATIONS if sample.damaged else 0):
+            file = sample.damaged[number % len(sample.damaged)]
+            kind = sample.kinds[number // len(sample.damaged) % len(sample.kinds)]
+            name = f"{sample.name}, {file}: {kind} {number}"
+            found.append(Case(name, _attempt(sample, file, _mutation(kind, f"{seed} {name}"))))
+        for file in sample.damaged[:1]:
+            for label, text in SPECIALS.items():
+                name = f"{sample.name}, {file}: {label}"
+                found.append(Case(name, _attempt(sample, file, _instead(text))))
+    return found
+
+
+def _mutation(kind: str, seed: str) -> Damage:
+    return lambda good: mutated(good, kind, random.Random(seed))
+
+
+def _instead(text: bytes) -> Damage:
+    return lambda good: text
+
+
+def _attempt(sample: Sample, file: str, damage: Damage) -> Callable[[Path], None]:
+    def attempt(scratch: Path) -> None:
+        sample.write(scratch)
+        (scratch / file).write_bytes(damage((scratch / file).read_bytes()))
+        told = fedgrain(*sample.arguments(scratch)).judged()
+        written = sorted(path.name for path in scratch.glob("out/*"))
+        if told.code == 2 and (written or list(scratch.glob(".out*"))):
+            raise WrongError(f"refused, but it wrote {', '.join(written)}")
+        if told.code == 0:
+            _read_again(scratch / "out")
+
+    return attempt
+
+
+def _read_again(folder: Path) -> None:
+    """Read what was written, as a run would; it must be without a mistake."""
+    from fedgrain.folders.folder import read_rows, read_tree
+
+    tree = read_tree(folder, None)
+    if (folder / "images.csv").exists():
+        _, mistakes, _ = read_rows(folder, None, tree)
+        if mistakes.groups or mistakes.notes:
+            raise WrongError(f"wrote mistakes: {list(mistakes.groups)[:3]}")
