@@ -9,7 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # A CPU without AVX-512, as far as one with it can play that: ATen, oneDNN and MKL leave it out.
 WITHOUT_AVX512 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
 # One worker more than there are cores: tests that wait for Flower or a browser leave one free.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$($(BIN)/python -c 'from fedgrain.cores import available_cores as n; print(n() + 1)')
+# Each gets a stretch of the tests, so that what a file or folder shares is made once and not by
+# every worker; who has done his takes of the others'.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist worksteal -n $$($(BIN)/python -c 'from fedgrain.cores import available_cores as n; print(n() + 1)')
 
 .PHONY: demo test test-without-avx512 lint bench bench-quick format docs
 
