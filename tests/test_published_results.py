@@ -1,9 +1,6 @@
 """The committed results: their tables are what the runs say, and no image or weight is in them."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,26 +12,26 @@ from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.study import Study
 from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder
+from warm_processes import WarmProcesses
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 PUBLISHED = sorted(path.parent for path in RESULTS.glob("*/study.toml"))
 
 
-def check(script: str, *given: str) -> None:
-    command = [sys.executable, str(ROOT / "scripts" / script), "--check", *given]
-    checked = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+def typed(warm: WarmProcesses, script: str, *given: object, **environment: str) -> None:
+    done = warm.python(ROOT / "scripts" / script, *given, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("folder", PUBLISHED, ids=lambda path: path.name)
-def test_tables_are_made_from_the_committed_runs(folder):
-    check("publish_study.py", str(folder))
+def test_tables_are_made_from_the_committed_runs(folder, warm):
+    typed(warm, "publish_study.py", "--check", folder)
     assert read_results(folder).scores
 
 
-def test_tables_over_several_runs_are_made_from_the_committed_ones():
-    check("result_figures.py")
+def test_tables_over_several_runs_are_made_from_the_committed_ones(warm):
+    typed(warm, "result_figures.py", "--check")
 
 
 @pytest.mark.parametrize("folder", PUBLISHED, ids=lambda path: path.name)
@@ -67,7 +64,7 @@ def test_only_small_text_and_figures_are_published():
         assert path.stat().st_size < 500_000, path
 
 
-def test_a_study_is_published_and_its_models_scored_again(tmp_path):
+def test_a_study_is_published_and_its_models_scored_again(tmp_path, warm):
     """By the rule the run used, the model scores what its result says."""
     settings = {"net": "own_parts:SmallNet", "clients": 4, "max_children": 4, "rounds": 1}
     methods = ("flat-softmax/paper", "cond-softmax/paper", "fedbdft/paper")
@@ -76,14 +73,9 @@ def test_a_study_is_published_and_its_models_scored_again(tmp_path):
     given = [str(tmp_path / "small.toml"), "--out", str(tmp_path / "study"), "--jobs", "1"]
     assert main(["study", *given, "--trust-code"]) == 0
     for script in ("publish_study", "score_again", "publish_study"):
-        command = [sys.executable, str(ROOT / "scripts" / f"{script}.py")]
-        command += ["--trust-code"] * (script == "score_again")
-        done = subprocess.run(
-            [*command, str(tmp_path / "study"), str(tmp_path / "copy")],
-            capture_output=True, text=True, timeout=120,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+        trust = ["--trust-code"] if script == "score_again" else []
+        given = [*trust, tmp_path / "study", tmp_path / "copy"]
+        typed(warm, f"{script}.py", *given, PYTHONPATH=str(ROOT / "tests"))
     again = json.loads((tmp_path / "copy/rescored.json").read_text())
     assert len(again) == len(methods)
     for name, scores in again.items():

@@ -114,7 +114,8 @@ def become(job: dict[str, Any]) -> None:
     os.chdir(job["folder"])
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     first, *rest = job["words"]
-    sys.path[0:1] = [*paths] if first == "-m" else ["", *paths]
+    own = {"-m": [], "-c": [""]}.get(first, [str(Path(first).parent)])
+    sys.path[0:1] = [*own, *paths]
     if first == "-c":
         sys.argv = ["-c", *rest[1:]]
         exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})

@@ -4,13 +4,12 @@ The attacks themselves take minutes: ``make attack``.
 """
 
 import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from warm_processes import WarmProcesses
 
 TESTS = Path(__file__).parents[1]
 
@@ -81,17 +80,14 @@ print(sorted(codes), sorted({event.split()[0] for event in events}))
 """
 
 
-def run(script: str, *arguments: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(TESTS)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def run(warm: WarmProcesses, script: str, *arguments: object) -> str:
+    done = warm.python("-c", script, *arguments, PYTHONPATH=str(TESTS))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_every_kind_of_end_is_counted_as_what_it_is(tmp_path: Path) -> None:
-    first, *table = run(COUNTING, tmp_path).splitlines()
+def test_every_kind_of_end_is_counted_as_what_it_is(warm: WarmProcesses, tmp_path: Path) -> None:
+    first, *table = run(warm, COUNTING, tmp_path).splitlines()
     tries, survived, wrong, tracebacks, notes = json.loads(first)
     assert (tries, survived, wrong, tracebacks) == (13, 2, 7, 4)
     kinds = {note.split(": ")[1]: note.split(": ")[0] for note in notes}
@@ -116,8 +112,10 @@ def test_every_kind_of_end_is_counted_as_what_it_is(tmp_path: Path) -> None:
     assert table[2].split() == ["|", "some", "|", "13", "|", "2", "|", "7", "|", "4", "|"]
 
 
-def test_the_killer_kills_at_every_event_and_files_stay_whole(tmp_path: Path) -> None:
-    told = run(KILLING, tmp_path)
+def test_the_killer_kills_at_every_event_and_files_stay_whole(
+    warm: WarmProcesses, tmp_path: Path
+) -> None:
+    told = run(warm, KILLING, tmp_path)
     assert told.startswith("[-9] ")
     assert {"open", "os.rename", "fsync"} <= set(
         told[5:].strip("[]\n").replace("'", "").split(", ")

@@ -132,15 +132,15 @@ def test_ctrl_c_says_how_to_go_on(study_file, tmp_path):
         time.sleep(0.02)
 
 
-def test_a_failed_run_gives_exit_code_1(tmp_path, study_file):
+def test_a_failed_run_gives_exit_code_1(fedgrain, tmp_path, study_file):
     methods = "own_parts:ExplodingHead/paper,flat-softmax/paper"
-    options = ("--methods", methods, "--alphas", "0", "--rounds", "1", "--json")
-    process = start(study_file, tmp_path / "s", *options)
-    printed, errors = process.communicate(timeout=200)
-    assert process.returncode == 1
-    assert "fedgrain: 1 runs failed" in errors
-    assert "ExplodingHead-paper-alpha0-seed1: round 1" in errors
-    told = json.loads(printed)
+    options = ("--methods", methods, "--alphas", "0", "--rounds", "1", "--json", "--jobs", 1)
+    command = ("study", study_file, "--trust-code", "--out", tmp_path / "s", *options)
+    done = fedgrain(*command, PYTHONPATH=str(TESTS))
+    assert done.returncode == 1
+    assert "fedgrain: 1 runs failed" in done.stderr
+    assert "ExplodingHead-paper-alpha0-seed1: round 1" in done.stderr
+    told = json.loads(done.stdout)
     assert told["missing"] == 1
     assert {entry["row"] for entry in told["tables"][0]["entries"]} == {"flat-softmax/paper"}
 

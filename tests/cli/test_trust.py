@@ -4,9 +4,7 @@ The code is a module in the current folder, which ``python -m`` puts on the impo
 mark as soon as it is imported.
 """
 
-import os
 import shutil
-import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -82,10 +80,9 @@ def ran(capsys, *arguments: object) -> None:
     assert Path("ran").exists()
 
 
-def test_a_model_that_ends_the_process_is_refused(sent) -> None:
+def test_a_model_that_ends_the_process_is_refused(sent, warm) -> None:
     name_code(sent / "model.json", net="os:_exit")
-    command = [sys.executable, "-m", "fedgrain.cli", "predict", "sent", "photo.png"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    done = warm.fedgrain("predict", "sent", "photo.png")
     assert done.returncode == 2, done.stderr
     assert "sent/model.json: its net is 'os:_exit', code that would run" in done.stderr
 

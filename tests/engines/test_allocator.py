@@ -5,14 +5,16 @@ import sys
 
 import pytest
 
+from fedgrain.engines import allocator
+
 STEPS = """
 import resource
+import runpy
 import sys
 import numpy as np
-from fedgrain.engines.allocator import keep_freed_memory
 
-if sys.argv[1] == "kept":
-    keep_freed_memory()
+if sys.argv[1] == "kept":  # from its file: the package would load torch
+    runpy.run_path(sys.argv[2])["keep_freed_memory"]()
 
 def step():
     held = [np.ones(20 * 2**20, np.uint8) for _ in range(3)]
@@ -27,7 +29,10 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 10)
 
 def faults_per_step(mode: str) -> int:
     done = subprocess.run(
-        [sys.executable, "-c", STEPS, mode], capture_output=True, text=True, check=True
+        [sys.executable, "-c", STEPS, mode, allocator.__file__],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return int(done.stdout)
 

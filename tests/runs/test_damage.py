@@ -295,7 +295,7 @@ def test_killed_at_any_file_event_of_a_run_that_goes_on(small, tmp_path) -> None
     whole = run(longer, tmp_path / "whole").folder
     event = kills = 0
     while True:
-        event += 1 if event < 10 else 5  # every one of those before the first round
+        event += 1 if event < 10 else 9  # every one of those before the first round
         folder = shutil.copytree(start, tmp_path / str(event))
         if not killed_at(event, lambda at=folder: run(longer, at, workers=1)):
             break

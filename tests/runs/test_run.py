@@ -4,7 +4,6 @@ import json
 import resource
 import shutil
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -244,13 +243,11 @@ def test_bad_settings_leave_nothing_behind(small, tmp_path, settings, error, wor
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_processes_on_one_folder(small, tmp_path) -> None:
+def test_two_processes_on_one_folder(python, tmp_path) -> None:
     place = RunFolder(tmp_path / "run")
     with place.locked():
         script = "import sys, fedgrain; fedgrain.run(fedgrain.Config(), sys.argv[1])"
-        done = subprocess.run(
-            [sys.executable, "-c", script, str(place.path)], capture_output=True, text=True
-        )
+        done = python(script, place.path)
     assert "RunError" in done.stderr
     assert "another process is running here" in done.stderr
     assert not place.path.exists()
