@@ -1,8 +1,8 @@
 """The Python examples in the docs run as they stand, each page in one namespace.
 
-Those of docs/heads.md, docs/training.md and docs/extend.md run in tests of their own, which also
-look at what they print; that of docs/studies.md would take minutes, so it runs on a study of one
-run.
+Those of docs/heads.md, docs/training.md, docs/extend.md and docs/export.md run in tests of their
+own, which also look at what they print; that of docs/studies.md would take minutes, so it runs on a
+study of one run.
 """
 
 import re
@@ -20,7 +20,7 @@ PAGES = sorted(
     page
     for page in DOCS.rglob("*.md")
     if "```python" in page.read_text("utf-8")
-    and page.stem not in ("heads", "training", "studies", "extend")
+    and page.stem not in ("heads", "training", "studies", "extend", "export")
 )
 
 

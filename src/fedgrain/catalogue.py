@@ -109,7 +109,37 @@ class ImporterEntry:
     reads: str  # in a few words
 
 
-Entry = TypeVar("Entry", HeadEntry, NetEntry, DatasetEntry, AlgorithmEntry, ImporterEntry)
+@dataclass(frozen=True)
+class ExportEntry:
+    """A format in which a model is written for other programs."""
+
+    name: str
+    home: str  # called with what is exported and where to
+    default: str  # the name of the file or folder, in the folder of the run
+    content: str  # what is written, for the help
+    folder: bool = False  # and not one file
+
+
+@dataclass(frozen=True)
+class ExchangeEntry:
+    """Predictions as another program reads them."""
+
+    name: str
+    home: str  # called with the rows and who predicted them
+    ending: str  # of its files; several formats may have one
+    ranks: tuple[str, ...] = ()  # that it has fields for
+
+
+Entry = TypeVar(
+    "Entry",
+    HeadEntry,
+    NetEntry,
+    DatasetEntry,
+    AlgorithmEntry,
+    ImporterEntry,
+    ExportEntry,
+    ExchangeEntry,
+)
 
 
 def _by_name(*entries: Entry) -> Mapping[str, Entry]:
@@ -159,6 +189,21 @@ ALGORITHMS = _by_name(
                    supervisions=("paper", "projection", "learned"), begins_with="fedavg",
                    own_settings=("branch_lr", "cycles", "min_branch_samples"),
                    rate="branch_lr", cap="cycles", unit="cycle", by_branch=True),
+)  # fmt: skip
+
+EXPORTS = _by_name(
+    ExportEntry("onnx", "fedgrain.exports.onnx_file:write_onnx", "model.onnx", "one ONNX file"),
+    ExportEntry("torch", "fedgrain.exports.torch_program:write_torch", "model.pt2",
+                "a program of torch.export"),
+    ExportEntry("huggingface", "fedgrain.exports.huggingface:write_huggingface", "huggingface",
+                "a folder for the Hugging Face Hub", folder=True),
+)  # fmt: skip
+
+EXCHANGE_FORMATS = _by_name(
+    ExchangeEntry("camtrap-dp", "fedgrain.models.camtrap_dp:as_camtrap_dp", ".csv"),
+    ExchangeEntry("label-studio", "fedgrain.models.label_studio:as_label_studio", ".json"),
+    ExchangeEntry("speciesnet", "fedgrain.models.speciesnet:as_speciesnet", ".json",
+                  ("class", "order", "family", "genus", "species")),
 )  # fmt: skip
 
 

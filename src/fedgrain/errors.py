@@ -75,5 +75,9 @@ class ReportError(FedgrainError):
     """A folder has nothing to report on, or a tracker cannot be used."""
 
 
+class ExportError(FedgrainError):
+    """A model cannot be written in another format, or would not be the same there."""
+
+
 class DeploymentError(FedgrainError):
     """An app folder, a certificate, a key or a site is not ready for a run across machines."""

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from fedgrain.cli import (
     data,
+    export,
     flower,
     importing,
     knowledge,
@@ -27,7 +28,9 @@ from fedgrain.version import __version__
 __all__ = ["build_parser", "main"]
 
 LONGEST = 5000  # characters of a message
-COMMANDS = (taxonomy, knowledge, importing, data, run, predict, study, table, report, flower)
+COMMANDS = (
+    taxonomy, knowledge, importing, data, run, predict, export, study, table, report, flower,
+)  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.catalogue import PREDICTION_FORMATS, RULES, dataset
+from fedgrain.catalogue import EXCHANGE_FORMATS, PREDICTION_FORMATS, RULES, dataset
 from fedgrain.cli.arguments import add_json, add_trust, print_json
 from fedgrain.errors import DataError
 from fedgrain.files import written_whole
@@ -68,7 +68,16 @@ def _add_predict(commands: Any) -> None:
         "thumbnails); may be given several times",
     )
     parser.add_argument(
-        "--format", choices=tuple(PREDICTION_FORMATS), help="what to print (default: text)"
+        "--format",
+        choices=(*PREDICTION_FORMATS, *EXCHANGE_FORMATS),
+        help="what to print (default: text); camtrap-dp, label-studio and speciesnet: also what to "
+        "write to the --out with their ending, .csv or .json",
+    )
+    parser.add_argument(
+        "--ranks",
+        metavar="NAMES",
+        help="for speciesnet: the ranks of the tree's depths below the root, such as "
+        "class,order,family,genus,species",
     )
     parser.add_argument(
         "--json", action="store_const", const="json", dest="format", help="short for --format json"
@@ -122,8 +131,9 @@ def _add_net_weights(parser: argparse.ArgumentParser) -> None:
 
 def _run_predict(args: argparse.Namespace) -> int:
     """Print or write a row per image; return the exit code."""
-    formats = {path: _format_of(path) for path in args.out}
-    if args.format or not args.out:
+    formats = {path: _format_of(path, args.format) for path in args.out}
+    written = args.format in EXCHANGE_FORMATS and args.format in formats.values()
+    if (args.format and not written) or not args.out:
         formats[None] = args.format or "text"
     from fedgrain.folders.image_paths import find_images
     from fedgrain.models.predict_files import Asked, predict_files
@@ -140,7 +150,7 @@ def _run_predict(args: argparse.Namespace) -> int:
     rows = _Counted(found, len(images))
     everything: Iterable[PredictedFile] = rows if len(formats) == 1 else list(rows)
     for path, form in formats.items():
-        pieces = _pieces(everything, form, args.folder)
+        pieces = _pieces(everything, form, args.folder, args.ranks)
         if path is None:
             sys.stdout.writelines(pieces)
             continue
@@ -152,8 +162,11 @@ def _run_predict(args: argparse.Namespace) -> int:
     return SOME_FAILED if rows.failed else 0
 
 
-def _format_of(path: Path) -> str:
-    """Return the format that the ending of a file stands for."""
+def _format_of(path: Path, asked: str | None) -> str:
+    """Return the format that was asked for, if the file has its ending, or else its ending's."""
+    entry = EXCHANGE_FORMATS.get(asked or "")
+    if entry is not None and path.name.lower().endswith(entry.ending) and not path.is_dir():
+        return entry.name
     for name, ending in PREDICTION_FORMATS.items():
         if path.name.lower().endswith(ending) and not path.is_dir():
             return name
@@ -163,7 +176,17 @@ def _format_of(path: Path) -> str:
     )
 
 
-def _pieces(rows: Iterable[PredictedFile], form: str, run: Path) -> Iterator[str]:
+def _pieces(
+    rows: Iterable[PredictedFile], form: str, run: Path, ranks: str | None
+) -> Iterator[str]:
+    if form in EXCHANGE_FORMATS:
+        from fedgrain.models.exchange import predicted_by
+        from fedgrain.plugins import load_callable
+
+        entry = EXCHANGE_FORMATS[form]
+        write = load_callable(entry.home, "format", DataError)
+        made: Iterator[str] = write(rows, predicted_by(run, ranks, entry.ranks))
+        return made
     if form == "html":
         from fedgrain.report.predictions_page import page_of_predictions
 

@@ -54,7 +54,7 @@ class LeafSoftmax(Head):
     def node_log_probs(self, logits: Tensor) -> Tensor:
         """Sum the softmax of the leaves under each node."""
         leaves = self.leaf_log_probs(logits)
-        own = leaves.new_full((len(leaves), len(self.taxonomy)), -torch.inf)
+        own = leaves.new_full((leaves.shape[0], len(self.taxonomy)), -torch.inf)
         return self.sums.probabilities_under(own.index_copy(1, self.sums.leaves, leaves))
 
     def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:

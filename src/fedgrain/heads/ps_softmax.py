@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -20,7 +21,9 @@ class PSSoftmax(LeafSoftmax):
 
     def leaf_scores(self, logits: Tensor) -> Tensor:
         """Add up each leaf's path as a bag of nodes: memory leaves x depth, and one fused sum."""
-        paths = self.sums.path[self.sums.leaves]  # [leaves, depth], padded with the root
         logits = at_least_float32(logits)
+        if torch.compiler.is_compiling():  # torch.export knows bags only of one batch size
+            return self.sums.along_paths(logits).index_select(1, self.sums.leaves)
+        paths = self.sums.path[self.sums.leaves]  # [leaves, depth], padded with the root
         by_node = functional.pad(logits, (1, 0)).t().contiguous()  # [nodes, batch]
         return functional.embedding_bag(paths, by_node, mode="sum", padding_idx=0).t()

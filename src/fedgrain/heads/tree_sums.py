@@ -63,7 +63,7 @@ class TreeSums(nn.Module):
         child above its parent, whatever the rounding.
         """
         ordered = steps.index_select(1, self.level_order[1:] - 1)
-        level = steps.new_zeros(len(steps), 1)
+        level = steps.new_zeros(steps.shape[0], 1)
         levels = [level]
         for start, end in zip(self.level_starts[1:], self.level_starts[2:], strict=False):
             above = level.index_select(1, self.parent_in_level[start:end])
@@ -84,7 +84,7 @@ class TreeSums(nn.Module):
         for depth in range(len(starts) - 3, -1, -1):
             mine = ordered[:, starts[depth] : starts[depth + 1]]
             parent = self.parent_in_level[starts[depth + 1] : starts[depth + 2]]
-            parent = parent.expand(len(own), -1)
+            parent = parent.expand(own.shape[0], -1)
             largest = mine.detach().scatter_reduce(1, parent, level.detach(), "amax")
             below = (level - largest.gather(1, parent)).exp()
             total = (mine - largest).exp().scatter_add(1, parent, below)
@@ -99,8 +99,8 @@ class TreeSums(nn.Module):
 
     def sibling_log_softmax(self, logits: Tensor) -> Tensor:
         """Log-softmax of ``logits`` [batch, nodes without root] among the children of each node."""
-        parent = self.parents[1:].expand(len(logits), -1)
-        largest = logits.new_full((len(logits), len(self.parents)), -torch.inf)
+        parent = self.parents[1:].expand(logits.shape[0], -1)
+        largest = logits.new_full((logits.shape[0], len(self.parents)), -torch.inf)
         largest = largest.scatter_reduce(1, parent, logits.detach(), "amax")
         centred = logits - largest.gather(1, parent)
         total = torch.zeros_like(largest).scatter_add(1, parent, centred.exp())

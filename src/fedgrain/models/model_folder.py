@@ -16,7 +16,7 @@ from fedgrain.engines import ModelSpec
 from fedgrain.errors import FedgrainError, RunError
 from fedgrain.federated.averaging import State
 from fedgrain.heads import DecoupledModel, Head, build_head, decouple
-from fedgrain.models.trained_model import DESCRIPTION, FORMAT, WEIGHTS, TrainedModel
+from fedgrain.models.trained_model import DESCRIPTION, FORMAT, HUB_FILES, WEIGHTS, TrainedModel
 from fedgrain.models.trunk_place import here
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.taxonomy import Taxonomy, from_json
@@ -35,9 +35,7 @@ def load(
     ``trust_code`` is true or contains its name. ``net_weights`` says where the weights of its
     pretrained trunk are, if they are neither in the folder nor where they were in training.
     """
-    place = Path(path, DESCRIPTION)
-    if not place.exists():
-        raise RunError(f"{path}: no finished run here (there is no {place.name})")
+    place = description_of(path)
     about = read_checked_json(place)
     if about.get("format") != FORMAT:
         raise RunError(f"{place}: not a model of this version of fedgrain")
@@ -51,8 +49,17 @@ def load(
         raise RunError(f"{place}: damaged ({reason}); copy the run folder again") from None
 
 
+def description_of(path: str | Path) -> Path:
+    """Return the file that describes the model in a folder of ours, or of the Hugging Face Hub."""
+    for name in (DESCRIPTION, HUB_FILES[0]):
+        if (place := Path(path, name)).exists():
+            return place
+    raise RunError(f"{path}: no finished run here (there is no {DESCRIPTION})")
+
+
 def _built(place: Path, about: dict[str, Any], net_weights: str | None) -> TrainedModel:
-    state, _ = read_tensors(place.with_name(WEIGHTS))
+    weights = WEIGHTS if place.name == DESCRIPTION else HUB_FILES[1]
+    state, _ = read_tensors(place.with_name(weights))
     taxonomy = from_json(about["taxonomy"], f"{place}, taxonomy")
     full = from_json(about["full_taxonomy"], f"{place}, full taxonomy")
     settings = dict(about.get("head_settings", {}))  # older models have none

@@ -27,6 +27,7 @@ from fedgrain.trunks import ThroughTrunk, TrunkSpec, inputs_of
 
 FORMAT = "fedgrain-model-1"
 DESCRIPTION, WEIGHTS = "model.json", "best.safetensors"  # the files of a model
+HUB_FILES = "config.json", "model.safetensors"  # the same for the Hugging Face Hub
 Images = NDArray[np.uint8] | Source  # stored images, or what a net takes for each of them
 
 
@@ -172,7 +173,12 @@ class TrainedModel:
 
     # files
 
-    def save(self, folder: str | Path, state: dict[str, Tensor]) -> None:
+    def save(
+        self,
+        folder: str | Path,
+        state: dict[str, Tensor],
+        names: tuple[str, str] = (DESCRIPTION, WEIGHTS),
+    ) -> None:
         """Write the files that :func:`fedgrain.models.model_folder.load` reads."""
         content: dict[str, Any] = {
             "format": FORMAT,
@@ -187,5 +193,5 @@ class TrainedModel:
             "taxonomy": to_json(self.taxonomy),
             "full_taxonomy": to_json(self.full_taxonomy),
         }
-        write_tensors(Path(folder, WEIGHTS), state, {"format": FORMAT})
-        write_checked_json(Path(folder, DESCRIPTION), content)
+        write_tensors(Path(folder, names[1]), state, {"format": FORMAT})
+        write_checked_json(Path(folder, names[0]), content)

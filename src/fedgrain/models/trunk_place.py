@@ -11,6 +11,7 @@ from fedgrain.files import written_whole
 from fedgrain.trunks import TrunkSpec, find_weights
 
 EMBEDDED = "trunk.weights"  # a copy of the file of weights, in the folder of a model
+HUB_TRUNK = "trunk.safetensors"  # in a folder for the Hugging Face Hub
 
 
 def here(trunk: TrunkSpec, folder: Path, given: str | None = None) -> TrunkSpec:
@@ -21,8 +22,8 @@ def here(trunk: TrunkSpec, folder: Path, given: str | None = None) -> TrunkSpec:
     """
     if given is not None:
         return replace(trunk, weights=str(find_weights(trunk.net, given, trunk.sha256).path))
-    embedded = folder / EMBEDDED
-    place = str(embedded) if embedded.exists() else trunk.found_as or None
+    embedded = [file for name in (EMBEDDED, HUB_TRUNK) if (file := folder / name).exists()]
+    place = str(embedded[0]) if embedded else trunk.found_as or None
     try:
         return replace(trunk, weights=str(find_weights(trunk.net, place, trunk.sha256).path))
     except NetError as error:

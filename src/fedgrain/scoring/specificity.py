@@ -55,6 +55,14 @@ def _by_specificity(taxonomy: Taxonomy) -> tuple[Nodes, list[int]]:
     return nodes, np.flatnonzero(new).tolist()
 
 
+def specificity(taxonomy: Taxonomy) -> Nodes:
+    """Return how general each node is [nodes]: 0 for the most specific; the root has the most."""
+    nodes, starts = _by_specificity(taxonomy)
+    found = np.empty(len(taxonomy), dtype=np.int64)
+    found[nodes] = np.searchsorted(starts, np.arange(len(nodes)), side="right") - 1
+    return found
+
+
 def rounded(probability: Values | float) -> Values:
     """Round to the 24 binary digits of float32, with the range of float64.
 

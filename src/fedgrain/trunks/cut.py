@@ -168,6 +168,39 @@ class Below(nn.Module):
         return caught[0]
 
 
+class Lower(nn.Module):
+    """The frozen part as a plain module, which can be exported: nothing in place of the blocks."""
+
+    def __init__(self, trunk: Trunk) -> None:
+        super().__init__()
+        self.trunk = trunk
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images to what enters the last blocks."""
+        return self.trunk.body_output(images)
+
+
+def lower(trunk: Trunk, blocks: int, image: Tensor) -> Lower:
+    """Return what is below the last blocks, checked against :class:`Below`."""
+    order, start = cut(trunk, blocks, image)
+    with torch.no_grad():
+        wanted = Below(trunk, order[start])(image)
+    gone = {id(unit) for unit in order[start:]}
+    for parent in list(trunk.modules()):
+        for name, child in list(parent.named_children()):
+            if id(child) in gone:
+                setattr(parent, name, nn.Identity())
+    part = Lower(trunk)
+    try:
+        with torch.no_grad():
+            found = part(image)
+    except Exception:  # whatever a net does with what is not a plain sequence
+        found = None
+    if found is None or found.shape != wanted.shape or not torch.equal(found, wanted):
+        raise NetError(f"{trunk.name}: what is below its last {blocks} blocks cannot be exported")
+    return part
+
+
 def above(trunk: Trunk, blocks: int, image: Tensor) -> Above:
     """Return the trained part, the last blocks and what follows; the trunk is used up.
 

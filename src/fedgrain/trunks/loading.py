@@ -21,7 +21,7 @@ from fedgrain.data.places import cache_directory
 from fedgrain.errors import FedgrainError, NetError
 from fedgrain.nets.build import users_net
 from fedgrain.nets.dropout import seed_dropouts
-from fedgrain.trunks.cut import Below, OwnTrunk, TimmTrunk, Trunk, cut
+from fedgrain.trunks.cut import Below, OwnTrunk, TimmTrunk, Trunk, cut, lower
 from fedgrain.trunks.spec import Preprocessing, TrunkSpec, blocks_trained, trunk_from
 from fedgrain.trunks.timm_models import preprocessing_of, timm_net
 from fedgrain.trunks.weights import Weights, fit, read_weights
@@ -65,6 +65,13 @@ def frozen_part(trunk: Trunk, train: str, image: Tensor) -> nn.Module:
         return trunk
     order, start = cut(trunk, blocks, image)
     return Below(trunk, order[start])
+
+
+def exportable_part(trunk: Trunk, train: str, image: Tensor) -> nn.Module:
+    """Return :func:`frozen_part` without the hook it stops with; the trunk is used up."""
+    if not (blocks := blocks_trained(train)):
+        return frozen_part(trunk, train, image)
+    return lower(trunk, blocks, image)
 
 
 def describe(

@@ -1,0 +1,40 @@
+"""Models with random weights: what an export must repeat needs no training."""
+
+from __future__ import annotations
+
+import torch
+
+from fedgrain.engines import ModelSpec
+from fedgrain.heads import DecoupledModel, build_head, decouple
+from fedgrain.models.model_folder import ModelDescription
+from fedgrain.models.trained_model import TrainedModel
+from fedgrain.taxonomy import Taxonomy
+from fedgrain.trunks import TrunkSpec, build_trained
+from own_parts import few_glyphs
+
+_EDGES = "thing/animal thing/rock animal/bird animal/cat bird/kite bird/owl cat/lion"
+TREE = Taxonomy.from_edges(  # leaves at three depths, and an only child
+    [tuple(edge.split("/")) for edge in _EDGES.split()]
+)
+
+
+def random_model(
+    head: str, *, net: str = "own_parts:SmallNet", trunk: TrunkSpec | None = None, branches=False
+) -> TrainedModel:
+    """Return a model for the glyphs; ``branches`` as FedBDFT leaves it, each branch another."""
+    data = few_glyphs()
+    spec = ModelSpec(net, head, trunk=trunk)
+    about = ModelDescription(spec, TREE, TREE, data.images.shape[1:], data.normalisation)
+    made, draw = build_head(head, TREE), torch.Generator().manual_seed(1)
+    whole = build_trained(
+        net, trunk, made.num_outputs, generator=draw, image_shape=data.images.shape[1:]
+    )
+    if branches:
+        whole = DecoupledModel(TREE, decouple(whole, made))
+    state = {
+        name: value + 0.3 * value.std() * torch.randn(value.shape, generator=draw)
+        if value.is_floating_point() and value.ndim > 1
+        else value
+        for name, value in whole.state_dict().items()
+    }
+    return about.with_weights(state, by_branch=branches)
