@@ -84,6 +84,10 @@ def test_images_in_any_form_are_the_same_image(result, tmp_path) -> None:
         "RGBA": opaque,
         "tensor": torch.from_numpy(pixels).permute(2, 0, 1),
         "tensor of fractions": torch.from_numpy(pixels).permute(2, 0, 1) / 255,
+        "tensor in double precision": torch.from_numpy(pixels).permute(2, 0, 1).double() / 255,
+        "tensor with the channels last": torch.from_numpy(pixels.copy()),
+        "tensor with a gradient": (torch.from_numpy(pixels) / 255).requires_grad_(),
+        "array with the channels first": pixels.transpose(2, 0, 1),
     }
     for name, form in forms.items():
         assert np.array_equal(result.model.pixels(form), pixels[None]), name
@@ -91,6 +95,33 @@ def test_images_in_any_form_are_the_same_image(result, tmp_path) -> None:
     assert result.predict(list(forms.values())[2:]) == expected * (len(forms) - 2)
     assert result.predict(tmp_path / "a.png") == expected
     assert expected[0].name == expected[0].names[-1] and expected[0].id == expected[0].ids[-1]
+
+
+def test_tensors_of_any_size_and_kind(result) -> None:
+    draw = torch.Generator().manual_seed(0)
+    colour = torch.randint(0, 256, (3, 50, 44), dtype=torch.uint8, generator=draw)
+    wanted = result.model.pixels(colour.permute(1, 2, 0).numpy())
+    for form in (colour, colour[None], colour.permute(1, 2, 0), colour.numpy(), colour / 255):
+        assert np.array_equal(result.model.pixels(form), wanted)
+    half = (colour / 255).to(torch.bfloat16)  # numpy has no such type
+    assert np.abs(result.model.pixels(half).astype(int) - wanted.astype(int)).max() <= 1
+    with pytest.raises(DataError, match="before they are normalised"):
+        result.model.pixels((colour / 255 - 0.5) / 0.25)  # normalised already
+
+
+def test_a_table_of_the_tested_images(result) -> None:
+    """A row per image, whose means are the scores of the result."""
+    rows = result.table()
+    data = few_glyphs().of_split("test")
+    assert len(rows) == len(data) == result.values["samples"]
+    assert [row["label"] for row in rows] == [data.taxonomy.ids[node] for node in data.labels]
+    for name in ("hr", "hp", "hf"):
+        assert np.mean([row[name] for row in rows]) == pytest.approx(result.values[name])
+    for row, found in zip(rows[:5], result.predict(data.images[:5]), strict=True):
+        assert (row["predicted"], row["predicted_name"]) == (found.id, found.name)
+        assert row["probability"] == pytest.approx(found.probability)
+    sure = result.table("threshold", 0.3)
+    assert min(row["probability"] for row in sure) >= 0.3
 
 
 def test_images_of_any_size_and_kind(result, tmp_path) -> None:

@@ -23,8 +23,9 @@ def as_pixels(images: Any, shape: Shape, interpolation: str = "bilinear") -> NDA
 
     ``images`` is one image or several: a path, a PIL image, or an array of any size, [height,
     width] or [height, width, channels] with 1 to 4 channels; a torch tensor has its channels first.
-    Whole numbers are 0 to 255 (16 bits keep the upper 8), fractions 0 to 1. An array
-    [images, height, width, channels] of exactly this shape is returned as it is.
+    Where only the other order is an image, it is read in that order. Whole numbers are 0 to 255
+    (16 bits keep the upper 8), fractions 0 to 1. An array [images, height, width, channels] of
+    exactly this shape is returned as it is.
     """
     if isinstance(images, np.ndarray) and images.dtype == np.uint8 and images.shape[1:] == shape:
         return images
@@ -69,7 +70,7 @@ def _one(image: Any, shape: Shape, interpolation: str) -> NDArray[np.uint8]:
     if isinstance(image, Image.Image):
         _check_square(shape, "PIL images")
         return _in_channels(upright_square(image, height, interpolation), channels)
-    array = _eight_bits(_array_of(image))
+    array = _eight_bits(_channels_last(_array_of(image)))
     if array.shape == shape:
         return array
     if array.ndim == 3 and array.shape[2] not in _MODES:
@@ -83,10 +84,19 @@ def _one(image: Any, shape: Shape, interpolation: str) -> NDArray[np.uint8]:
 def _array_of(image: Any) -> NDArray[Any]:
     if type(image).__module__.partition(".")[0] == "torch":
         image = image.detach().cpu()
-        image = (image.permute(1, 2, 0) if image.ndim == 3 else image).numpy()
+        image = (image.float() if image.is_floating_point() else image).numpy()
+        if image.ndim == 3 and (image.shape[0] in _MODES or image.shape[2] not in _MODES):
+            image = image.transpose(1, 2, 0)
     array = np.asarray(image)
     if array.dtype.kind not in "biuf":
         raise DataError(f"a {type(image).__name__} is not a path, a PIL image or an array")
+    return array
+
+
+def _channels_last(array: NDArray[Any]) -> NDArray[Any]:
+    """Return [channels, height, width] as [height, width, channels] where it can only be that."""
+    if array.ndim == 3 and array.shape[2] not in _MODES and array.shape[0] in _MODES:
+        return array.transpose(1, 2, 0)
     return array
 
 
@@ -98,6 +108,11 @@ def _eight_bits(array: NDArray[Any]) -> NDArray[np.uint8]:
     if array.dtype == np.uint16:
         return (array >> 8).astype(np.uint8)
     if array.dtype.kind == "f":
+        if array.size and float(np.min(array)) < 0.0:
+            raise DataError(
+                f"fractions from {float(np.min(array)):g}; pixels go from 0 to 1: give images "
+                "before they are normalised"
+            )
         if array.size and not float(np.max(array)) <= 1.0:
             raise DataError(
                 f"fractions up to {float(np.max(array)):g}; divide by 255 to have them from 0 to "

@@ -11,7 +11,6 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 
 from fedgrain.errors import DataError
@@ -51,9 +50,10 @@ def as_camtrap_dp(rows: Iterable[PredictedFile], by: PredictedBy) -> Iterator[st
     into = io.StringIO()
     writer = csv.DictWriter(into, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
+    tables: dict[Path, dict[str, Medium]] = {}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     for row in rows:
-        told = {**_observation(row, by), "classificationTimestamp": now}
+        told = {**_observation(row, by, tables), "classificationTimestamp": now}
         writer.writerow({name: encodable(text) for name, text in told.items()})
         yield into.getvalue()
         into.seek(0)
@@ -61,8 +61,10 @@ def as_camtrap_dp(rows: Iterable[PredictedFile], by: PredictedBy) -> Iterator[st
     yield into.getvalue()
 
 
-def _observation(row: PredictedFile, by: PredictedBy) -> dict[str, str]:
-    medium = _medium(Path(row.image))
+def _observation(
+    row: PredictedFile, by: PredictedBy, tables: dict[Path, dict[str, Medium]]
+) -> dict[str, str]:
+    medium = _medium(Path(row.image), tables)
     told = {
         "observationID": f"{medium.number}_fedgrain",
         "deploymentID": medium.deployment,
@@ -93,12 +95,14 @@ def _kind(found: Prediction) -> str:
     return "unknown" if len(names) == 1 and names[0] not in _ANIMAL else "animal"
 
 
-def _medium(image: Path) -> Medium:
+def _medium(image: Path, tables: dict[Path, dict[str, Medium]]) -> Medium:
+    """Return the line of an image; ``tables`` are those that were read before."""
     place = image.absolute()
     for folder in place.parents:
-        if (folder / _MEDIA).is_file():
-            table = _media(folder / _MEDIA)
-            found = table.get(place.relative_to(folder).as_posix())
+        if folder in tables or (folder / _MEDIA).is_file():
+            if folder not in tables:
+                tables[folder] = _media(folder / _MEDIA)
+            found = tables[folder].get(place.relative_to(folder).as_posix())
             if found is None:
                 raise DataError(
                     f"{image}: no line of {folder / _MEDIA} has it as its filePath; add it, or "
@@ -111,7 +115,6 @@ def _medium(image: Path) -> Medium:
     )
 
 
-@lru_cache(maxsize=8)
 def _media(path: Path) -> dict[str, Medium]:
     """Read a package's table of media, by file."""
 

@@ -35,7 +35,7 @@ Writer = Callable[[Iterable[PredictedFile], PredictedBy], Iterator[str]]
 def predicted_by(run: str | Path, ranks: str | None, usual: tuple[str, ...] = ()) -> PredictedBy:
     """Name the model of a run; ``ranks`` are those the user gave for the depths of its tree.
 
-    Without, a tree that is as deep as the ``usual`` ranks are many has these.
+    Without, a tree whose leaves are all as deep as the ``usual`` ranks are many has these.
     """
     name = f"fedgrain {__version__}: {Path(run).resolve().name}"
     if ranks is not None:
@@ -45,15 +45,15 @@ def predicted_by(run: str | Path, ranks: str | None, usual: tuple[str, ...] = ()
                 f"the ranks {ranks!r} are not names with commas between them, each once"
             )
         return PredictedBy(name, given)
-    known = usual and _depth(Path(run)) == len(usual)
+    known = bool(usual) and _leaf_depths(Path(run)) == {len(usual)}
     return PredictedBy(name, usual if known else ())
 
 
-def _depth(run: Path) -> int:
-    """Return how many levels of the model's tree are below its root."""
+def _leaf_depths(run: Path) -> set[int]:
+    """Return the depths at which the model's tree has leaves."""
     place = description_of(run)
     tree = from_json(read_checked_json(place).get("taxonomy"), f"{place}, taxonomy")
-    return int(tree.depth.max())
+    return set(tree.depth[tree.leaves].tolist())
 
 
 def json_list(before: str, entries: Iterable[Any], after: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from fedgrain.errors import RunError
 from fedgrain.heads import DecoupledModel
 from fedgrain.models.trained_model import Images, TrainedModel
 from fedgrain.scoring.breakdown import per_class
-from fedgrain.scoring.metrics import comparable
+from fedgrain.scoring.metrics import comparable, hierarchical_scores
 from fedgrain.scoring.rules import check_rule, predict
 from fedgrain.scoring.summary import Summary, score
 
@@ -58,6 +58,36 @@ def class_rows(
             "accuracy": float(found.accuracy[place]),
         }
         for place, node in enumerate(found.nodes.tolist())
+    ]
+
+
+def image_rows(
+    model: TrainedModel,
+    data: LabelledImages,
+    chosen: NDArray[np.int64],
+    rule: str = "leaf",
+    threshold: float | None = None,
+) -> list[dict[str, Any]]:
+    """Return a row for each of the chosen images: its label, the predicted node, and the scores."""
+    full, tree = model.full_taxonomy, model.taxonomy
+    truth, found = truths(model, data, chosen), list[tuple[int, float]]()
+    for table in model.log_prob_blocks(model.inputs(data), chosen):
+        nodes = predict(table, tree, rule, threshold, full)
+        chance = table.exp().cpu().numpy()[np.arange(len(nodes)), nodes]
+        found += zip(nodes.tolist(), chance.tolist(), strict=True)
+    nodes = np.array([node for node, _ in found], dtype=np.int64)
+    scores = hierarchical_scores(truth, comparable(nodes, truth, tree, full), full)
+    return [
+        {
+            "image": int(chosen[place]),
+            "label": full.ids[truth[place]],
+            "label_name": full.names[truth[place]],
+            "predicted": tree.ids[node],
+            "predicted_name": tree.names[node],
+            "probability": chance,
+            **{name: float(getattr(scores, name)[place]) for name in ("hr", "hp", "hf")},
+        }
+        for place, (node, chance) in enumerate(found)
     ]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.arithmetic import one_thread
+from fedgrain.data.images import LabelledImages
 from fedgrain.federated.algorithm import FinalModel
 from fedgrain.federated.federation import Indices
 from fedgrain.models.trained_model import Prediction, TrainedModel
@@ -14,7 +15,7 @@ from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, load_images, server_validation
 from fedgrain.preparation.zero_shot import seen_and_unseen_hf
 from fedgrain.runs.checkpoint import RunProgress
-from fedgrain.runs.evaluate import class_rows, predicted_nodes, scores_of, truths
+from fedgrain.runs.evaluate import class_rows, image_rows, predicted_nodes, scores_of, truths
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.summary import Summary
 
@@ -105,14 +106,33 @@ class Result:
         label, and the means of ``hr``, ``hp``, ``hf`` and ``accuracy`` over them. The data set of
         the run is loaded again, and its images are predicted again.
         """
-        if self.tested_on is None:
+        tested = self._tested_images()
+        if tested is None:
             return []
+        with one_thread():
+            return class_rows(self.model, *tested)
+
+    def table(self, rule: str = "leaf", threshold: float | None = None) -> list[dict[str, Any]]:
+        """Return a row per tested image, ready for ``pandas.DataFrame``; empty without any.
+
+        A row has the number of the ``image`` in its data set, its ``label`` and ``label_name``, the
+        node ``predicted`` by the rule with its ``predicted_name`` and ``probability``, and ``hr``,
+        ``hp`` and ``hf``. The data set of the run is loaded again, and its images predicted again.
+        """
+        tested = self._tested_images()
+        if tested is None:
+            return []
+        with one_thread():
+            return image_rows(self.model, *tested, rule, threshold)
+
+    def _tested_images(self) -> tuple[LabelledImages, Indices] | None:
+        """Return the data set of the run, and which of its images were tested."""
+        if self.tested_on is None:
+            return None
         config = Config(**self.values["config"]).complete()
         data = load_images(config, self.model.trunk)
         held_out = self.tested_on == "validation"
-        chosen = server_validation(config, data) if held_out else data.split_indices("test")
-        with one_thread():
-            return class_rows(self.model, data, chosen)
+        return data, server_validation(config, data) if held_out else data.split_indices("test")
 
     def predict(self, images: Any, **rule: Any) -> list[Prediction]:
         """Predict a path for each image: :meth:`fedgrain.TrainedModel.predict`."""
