@@ -40,10 +40,10 @@ def test_the_whole_module_is_the_model(on, train, branches) -> None:
     model = on(train, "cond-softmax", branches)
     images = few_glyphs().images[:40].copy()
     own = model.node_log_probs(images).exp()
-    assert np.ptp(own[:, 1:].numpy(), axis=0).max() > 0.05
+    assert np.ptp(own[:, 1:].numpy(), axis=0).max() > 0.003  # random features are alike
     with torch.no_grad():
         found = WholeModel(model)(torch.from_numpy(images))
-    assert (found - own).abs().max() < 5e-5
+    assert (found - own).abs().max() < 1e-5
 
 
 def test_onnx_and_torch_answer_as_the_model(on) -> None:
@@ -58,7 +58,7 @@ def test_onnx_and_torch_answer_as_the_model(on) -> None:
         session.run(None, {"images": images})[0],
         program.module()(torch.from_numpy(images)).numpy(),
     ):
-        assert np.abs(found - own).max() < 1e-4
+        assert np.abs(found - own).max() < 1e-5
         assert np.array_equal(found[:, leaves].argmax(1), own[:, leaves].argmax(1))
 
 
