@@ -55,6 +55,7 @@ def test_what_slips_explain(often: int, once: int, expected: int) -> None:
 
 
 def test_the_reason_is_told() -> None:
-    assert infer(np.array([500, 1, 1])).reason == "2 labels occur once, slips explain 9: not known"
-    assert infer(np.ones(50, np.int64)).reason == "50 labels occur once, slips explain 1: known"
+    few, many = infer(np.array([500, 1, 1])).reason, infer(np.ones(50, np.int64)).reason
+    assert few == "2 labels occur once, perhaps slips of the pen: not counted as known"
+    assert many == "50 labels occur once, too many for slips of the pen: counted as known"
     assert infer(np.array([3, 2])).reason == "no label occurs once"

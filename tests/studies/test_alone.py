@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fedgrain
 from fedgrain import Config
 from fedgrain.checked_json import read_checked_json
 from fedgrain.cli import main
@@ -24,6 +25,7 @@ from fedgrain.studies.alone import alone_rows
 from fedgrain.studies.collect import Results, read_results
 from fedgrain.studies.image_scores import ImageScores
 from fedgrain.studies.intervals import resampled_interval
+from fedgrain.studies.options import chosen_study
 from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.presets import preset
 from fedgrain.studies.study import Study
@@ -290,3 +292,19 @@ def test_own_data_has_no_axis_of_alphas():
     (planned,) = plan_runs(study, {})
     assert planned.name == "glyphs-cond-softmax-paper-seed1"
     assert study.complete().alphas is None and "alphas" not in study.complete().toml()
+
+
+def test_like_a_run_takes_its_data_method_and_settings(sites, tmp_path, capsys):
+    config = Config(
+        dataset="folder", data_root=str(sites), head="flat-softmax", rounds=1, lr=0.2, batch=8
+    )
+    fedgrain.run(config, tmp_path / "run", workers=1)
+    study = chosen_study("alone", {}, ["lr=0.1"], like=tmp_path / "run")
+    method = "flat-softmax/learned"
+    assert study.methods == (method, f"local-only:{method}", f"centralised:{method}")
+    together = study.configs("folder", method, None, 47)[0]
+    begun = fedgrain.preparation.config.read_config(tmp_path / "run" / "config.toml")
+    assert together.lr == 0.1 and begun.lr == 0.2  # an option changes what it names
+    assert fedgrain.preparation.config.differences(together, begun) == ["lr (0.1 and 0.2)"]
+    assert main(["study", "alone", "--like", str(tmp_path / "nothing"), "--dry-run"]) == 2
+    assert str(tmp_path / "nothing") in capsys.readouterr().err

@@ -44,6 +44,13 @@ def add_to(commands: Any) -> None:
     grid.add_argument(
         "--data-root", metavar="DIR", help="where the images are; short for --set data_root=DIR"
     )
+    grid.add_argument(
+        "--like",
+        type=Path,
+        metavar="RUN",
+        help="take data, method and every setting from the folder of a run; other options change "
+        "what they name",
+    )
     grid.add_argument("--methods", type=_words, metavar="A,B")
     grid.add_argument("--alphas", type=_floats, metavar="0,0.9")
     grid.add_argument("--seeds", type=_ints, metavar="47,48", help="numbers, or a range 47-56")
@@ -126,7 +133,12 @@ def _study_of(args: argparse.Namespace) -> Study:
     if args.data_root is not None:
         settings.append(f"data_root={json.dumps(args.data_root)}")  # whatever it is, it is a text
     return chosen_study(
-        args.study, given, settings, args.search_settings, trust_code=args.trust_code
+        args.study,
+        given,
+        settings,
+        args.search_settings,
+        like=args.like,
+        trust_code=args.trust_code,
     )
 
 

@@ -31,8 +31,9 @@ class Inference:
         """Why labels that occur once count, or do not."""
         if not self.once:
             return "no label occurs once"
-        known = "known" if self.min_count == 1 else "not known"
-        return f"{self.once} labels occur once, slips explain {self.slips}: {known}"
+        if self.min_count == 1:
+            return f"{self.once} labels occur once, too many for slips of the pen: counted as known"
+        return f"{self.once} labels occur once, perhaps slips of the pen: not counted as known"
 
 
 def infer(counts: NDArray[np.int64], min_count: int | None = None) -> Inference:

@@ -70,7 +70,7 @@ class Config:
     head: str = _setting("cond-softmax", "head; fedbdft needs cond-softmax", tuple(HEADS), own=True)
     supervision: str | None = _setting(
         None,
-        "how a label at an inner node is read (default: projection with a knowledge file, marginal "
+        "how a label at an inner node is read (default: projection with a knowledge file, learned "
         "if knowledge is inferred, paper if it is simulated)",
         SUPERVISIONS,
     )

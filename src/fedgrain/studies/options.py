@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from fedgrain import catalogue
@@ -11,7 +12,8 @@ from fedgrain.errors import ConfigError, StudyError
 from fedgrain.plugins import check_trust
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.config_texts import setting_of
-from fedgrain.studies.methods import parse_method
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.studies.methods import GRID, method_name, parse_method
 from fedgrain.studies.presets import preset
 from fedgrain.studies.study import Study
 from fedgrain.studies.study_file import read_study
@@ -28,15 +30,21 @@ def chosen_study(
     settings: Sequence[str] = (),
     search_settings: Sequence[str] = (),
     *,
+    like: Path | None = None,
     trust_code: bool = False,
 ) -> Study:
     """Return the named study with changes.
 
     ``parts`` replace parts of the study, such as its methods or seeds. ``settings`` and
-    ``search_settings`` are texts ``KEY=VALUE`` that are added to those of the study. A file that
-    names code (``module:callable``) is refused unless the changes name it too, or ``trust_code``.
+    ``search_settings`` are texts ``KEY=VALUE`` that are added to those of the study; ``like`` is
+    the folder of a run whose data, method and settings it takes first. A file that names code
+    (``module:callable``) is refused unless the changes name it too, or ``trust_code``.
     """
     common = _settings("--set", settings)
+    if like is not None:
+        of_run = _settings_of_run(like, trust_code)
+        parts = {"datasets": (of_run.dataset,), "methods": (method_name(of_run),), **parts}
+        common = {**_changed(of_run), **common}
     if is_file(study):
         found = read_study(study)
     else:
@@ -58,6 +66,20 @@ def chosen_study(
         for config in found.of_first_seed():
             check_trust(config.settings(), study, trust_code or typed, StudyError)
     return found
+
+
+def _settings_of_run(folder: Path, trust_code: bool) -> Config:
+    """Return the config of a run; code it names needs ``trust_code``."""
+    config = RunFolder(folder).read_config()
+    check_trust(config.settings(), folder / "config.toml", trust_code, StudyError)
+    return config
+
+
+def _changed(config: Config) -> dict[str, Any]:
+    """Return the settings of a config that are not the default, but for those of the grid."""
+    usual = {setting.name: setting.default for setting in fields(Config)}
+    given = config.settings().items()
+    return {n: v for n, v in given if n not in GRID and v is not None and v != usual[n]}
 
 
 def _by_data(settings: Mapping[str, Any], parts: Mapping[str, Any], study: Study) -> dict[str, Any]:
