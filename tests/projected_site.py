@@ -12,13 +12,15 @@ from fedgrain.taxonomy import coarsen, write_csv
 SITES = tuple(f"site {number}" for number in range(4))
 
 
-def projected_site(place: Path, *, lazy: float = 0.0, classes: int = 12, seed: int = 47) -> Path:
+def projected_site(
+    place: Path, *, lazy: float = 0.0, classes: int = 12, seed: int = 47, test: int = 840
+) -> Path:
     """Write images, taxonomy, manifest and what the sites know; test images have leaf labels.
 
     ``lazy`` is the share of a site's leaf labels for which it writes the parent instead.
     """
     (place / "images").mkdir(parents=True)
-    data = load_glyphs(train=1800, test=840)
+    data = load_glyphs(train=1800, test=test)
     chosen = np.sort(data.taxonomy.leaves)[:: len(data.taxonomy.leaves) // classes][:classes]
     tree = coarsen(data.taxonomy.restrict([data.taxonomy.ids[leaf] for leaf in chosen]), 3).taxonomy
     write_csv(tree, place / "taxonomy.csv")

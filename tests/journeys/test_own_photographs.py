@@ -178,7 +178,7 @@ def test_better_than_alone(desk):
 
 def told_alone(table: str, beside: str) -> None:
     """A row and a sentence for each site and one for all, with intervals."""
-    assert table.startswith(f"Better than alone? folder, cond-softmax/{supervision()}\n")
+    assert table.startswith(f"Better than alone? folder, flat-softmax/{supervision()}\n")
     number, signed = r"\d\.\d+", r"[+-]\d\.\d+"
     for site in SITES:
         tests = sum(row["split"] == "test" for row in rows() if row["client"] == site)

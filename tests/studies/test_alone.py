@@ -32,7 +32,7 @@ from fedgrain.studies.study import Study
 from own_sites import SITES, write_sites
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-METHOD = "cond-softmax/learned"
+METHOD = "flat-softmax/learned"
 
 
 class Here(Executor):
@@ -110,8 +110,8 @@ def test_the_rows_are_what_the_models_score(answered, sites):
     rows = {(row.site, row.own_images): row for row in alone_rows(read_results(out))}
     data = load_images(Config(dataset="folder", data_root=str(sites), image_size=16))
     for number, site in enumerate(SITES):
-        alone = load(out / "runs" / f"folder-cond-softmax-learned-client{number}-seed47")
-        together = load(out / "runs" / "folder-cond-softmax-learned-seed47")
+        alone = load(out / "runs" / f"folder-flat-softmax-learned-client{number}-seed47")
+        together = load(out / "runs" / "folder-flat-softmax-learned-seed47")
         own = data.subset(np.flatnonzero(data.clients == number))
         assert rows[site, True].alone == pytest.approx(evaluate(alone, own)["hf"])
         assert rows[site, True].together == pytest.approx(evaluate(together, own)["hf"])

@@ -96,7 +96,8 @@ def _config_of(args: argparse.Namespace) -> Config:
 
 def _default_folder(config: Config) -> Path:
     """Return a folder named after the settings that distinguish runs."""
-    parts = (config.dataset, config.algorithm, config.head, config.supervision or "paper")
+    head, supervision = config.head or "", config.supervision or "paper"
+    parts = (config.dataset, config.algorithm, head, supervision)
     name = "-".join(part.replace(":", "-").replace("/", "-") for part in parts)
     skew = "" if config.alpha is None else f"-alpha{config.alpha:g}"
     return Path("runs") / f"{name}{skew}-seed{config.seed}"

@@ -22,6 +22,9 @@ def completed(config: Config, before: Config | None = None) -> Config:
     config leaves to the data is then as it was. Reads the manifest and the headers of some images
     if something depends on them.
     """
+    if before is not None:  # begun when other defaults held
+        begun = {name: getattr(before, name) for name in defaults.rates(before)}
+        config = replace(config, **{n: v for n, v in begun.items() if getattr(config, n) is None})
     config = config.complete()
     if before is not None and before.dataset == config.dataset:
         names = defaults.left_to_data(config)

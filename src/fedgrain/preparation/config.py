@@ -67,7 +67,13 @@ class Config:
         None, "sample of each class, for imagenet (default 500)"
     )
     algorithm: str = _setting("fedavg", "training algorithm", tuple(ALGORITHMS), own=True)
-    head: str = _setting("cond-softmax", "head; fedbdft needs cond-softmax", tuple(HEADS), own=True)
+    head: str | None = _setting(
+        None,
+        "head (default: flat-softmax for own images as their sites labelled them, else "
+        "cond-softmax; fedbdft needs cond-softmax)",
+        tuple(HEADS),
+        own=True,
+    )
     supervision: str | None = _setting(
         None,
         "how a label at an inner node is read (default: projection with a knowledge file, learned "
@@ -147,7 +153,7 @@ class Config:
     cycles: int = _setting(20, "fedbdft: most cycles over the branches")
     epochs: int = _setting(1, "local epochs")
     batch: int | None = _setting(None, "batch size (32; imagenet 128)")
-    lr: float = _setting(0.05, "learning rate")
+    lr: float | None = _setting(None, "learning rate (default 0.05; 0.1 on a frozen trunk)")
     schedule: str = _setting(
         "constant",
         "learning rates over the rounds: constant, cosine (towards 0) or step",
@@ -180,8 +186,10 @@ class Config:
     )
     server_lr: float = _setting(1.0, "learning rate of the server's optimiser")
     server_momentum: float = _setting(0.0, "momentum of the server's sgd")
-    average_rounds: int = _setting(
-        1, "fedavg: average the weights of about this many last rounds (1: only the last)"
+    average_rounds: int | None = _setting(
+        None,
+        "fedavg: average the weights of about this many last rounds (default 1, which is only the "
+        "last; 10 on a frozen trunk)",
     )
     patience: int = _setting(10, "early stopping: rounds without improvement")
     min_delta: float = _setting(1e-4, "early stopping: smallest improvement that counts")
@@ -238,8 +246,8 @@ class Config:
     @property
     def head_settings(self) -> dict[str, Any]:
         """The settings a head is built with, besides the taxonomy."""
-        names = HEADS[self.head].settings if self.head in HEADS else ()
-        return {name: getattr(self, name) for name in names}
+        entry = HEADS.get(self.head or "")
+        return {name: getattr(self, name) for name in entry.settings} if entry else {}
 
     def complete(self) -> Config:
         """Return the config with every default filled in that depends on settings alone.
@@ -250,7 +258,9 @@ class Config:
         """
         data, own = catalogue.dataset(self.dataset), defaults.federation(self)
         values: dict[str, Any] = {
+            "head": defaults.head(self),
             "supervision": defaults.supervision(self),
+            **defaults.rates(self),
             "join_ratio": defaults.join_ratio(replace(self, **own)),
             "batch": 32,
             "train": "head" if self.has_trunk else None,

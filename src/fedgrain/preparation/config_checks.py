@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fedgrain import catalogue
 from fedgrain.catalogue import HEADS, NETS
 from fedgrain.errors import ConfigError
-from fedgrain.preparation.defaults import federation, supervision
+from fedgrain.preparation.defaults import federation, head, supervision
 
 if TYPE_CHECKING:
     from fedgrain.preparation.config import Config
@@ -97,74 +97,70 @@ def _check_trunk(config: Config) -> None:
 
 def _check_head(config: Config) -> None:
     """Refuse settings that belong to another head."""
+    chosen, read_as = head(config), config.supervision or supervision(config)
     for entry in HEADS.values():
         changed = any(
             getattr(config, name) != getattr(type(config), name) for name in entry.settings
         )
-        if changed and entry.name != config.head:
+        if changed and entry.name != chosen:
             raise ConfigError(
                 f"{' and '.join(entry.settings)} belong to the head {entry.name}, "
-                f"not to {config.head}"
+                f"not to {chosen or 'the default one'}"
             )
-    _check_terms(config)
-    _check_rivals(config)
-    read_as = config.supervision or supervision(config)
-    if config.responsibilities == "round" and (
-        read_as not in ("marginal", "projection", "learned")
-        or not (config.head in HEADS and HEADS[config.head].responsibilities)
-    ):
-        able = " or ".join(entry.name for entry in HEADS.values() if entry.responsibilities)
+    if chosen is None or read_as is None:
+        return  # what is not set the data will decide
+    _check_terms(config, chosen)
+    _check_rivals(config, chosen, read_as)
+    able = [entry.name for entry in HEADS.values() if entry.responsibilities]
+    reading = ("marginal", "projection", "learned")
+    if config.responsibilities == "round" and (chosen not in able or read_as not in reading):
         raise ConfigError(
-            f"responsibilities once a round are for {able} under marginal, projection or "
-            f"learned, not for {config.head} under {read_as or 'paper'}"
+            f"responsibilities once a round are for {' or '.join(able)} under marginal, "
+            f"projection or learned, not for {chosen} under {read_as}"
         )
-    if config.labeller != type(config).labeller:
-        _check_labeller(config, read_as)
-
-
-def _check_labeller(config: Config, read_as: str | None) -> None:
-    """Refuse a model of labellers where none is learned, or the head cannot read it."""
+    if config.labeller == type(config).labeller:
+        return
     if read_as != "learned":
         raise ConfigError(
-            f"labeller {config.labeller} is for supervision learned, not for {read_as or 'paper'}"
+            f"labeller {config.labeller} is for supervision learned, not for {read_as}"
         )
-    if config.head not in HEADS or not HEADS[config.head].responsibilities:
-        able = " or ".join(entry.name for entry in HEADS.values() if entry.responsibilities)
-        raise ConfigError(f"labeller {config.labeller} needs the head {able}, not {config.head}")
+    if chosen not in able:
+        raise ConfigError(
+            f"labeller {config.labeller} needs the head {' or '.join(able)}, not {chosen}"
+        )
 
 
-def _check_terms(config: Config) -> None:
+def _check_terms(config: Config, chosen: str) -> None:
     """Refuse terms beside the likelihood that the head has no probabilities for."""
     spread = [entry.name for entry in HEADS.values() if "projection" in entry.supervisions]
-    if config.label_smoothing and config.head not in spread:
+    if config.label_smoothing and chosen not in spread:
         raise ConfigError(
-            f"label_smoothing spreads a label over the leaves, which {config.head} does not; "
+            f"label_smoothing spreads a label over the leaves, which {chosen} does not; "
             f"choose {' or '.join(spread)}, or set it to 0"
         )
     able = [entry.name for entry in HEADS.values() if entry.responsibilities]
-    if config.ancestor_terms and config.head not in able:
-        raise ConfigError(f"ancestor_terms are for {' or '.join(able)}, not for {config.head}")
+    if config.ancestor_terms and chosen not in able:
+        raise ConfigError(f"ancestor_terms are for {' or '.join(able)}, not for {chosen}")
     if config.ancestor_decay != 1 and not config.ancestor_terms:
         raise ConfigError("ancestor_decay has no meaning without ancestor_terms; set these too")
 
 
-def _check_rivals(config: Config) -> None:
+def _check_rivals(config: Config, chosen: str, read_as: str) -> None:
     """Refuse FedRS and FedLC where labels are no classes with a score each."""
     asked = [config.restricted_softmax is not None, config.logit_calibration > 0]
     if all(asked):
         raise ConfigError("restricted_softmax and logit_calibration exclude each other; choose one")
-    read_as = config.supervision or supervision(config)
-    if any(asked) and (config.head != "flat-softmax" or read_as != "paper"):
+    if any(asked) and (chosen != "flat-softmax" or read_as != "paper"):
         name = "restricted_softmax" if asked[0] else "logit_calibration"
         raise ConfigError(
-            f"{name} is for flat-softmax under paper, not for {config.head} under {read_as}"
+            f"{name} is for flat-softmax under paper, not for {chosen} under {read_as}"
         )
 
 
 def _check_algorithm(config: Config) -> None:
     """Refuse a head or a supervision that the algorithm cannot train."""
     entry = catalogue.algorithm(config.algorithm)
-    if entry.head not in (None, config.head):
+    if entry.head not in (None, head(config)):
         raise ConfigError(f"{entry.name} needs the head {entry.head}, not {config.head}")
     if config.supervision is not None and config.supervision not in entry.supervisions:
         raise ConfigError(

@@ -21,6 +21,8 @@ ALPHA, CLIENTS = 0.9, 10  # of a simulation
 JOIN_RATIO = 0.5
 LARGEST_SIDE = 64  # of own images in pixels, unless the net is made for larger ones
 FEW_SITES = 10  # up to this many real sites, all of them take part in every round
+LR, AVERAGED = 0.05, 1  # of a net that is trained
+FROZEN_LR, FROZEN_AVERAGED = 0.1, 10  # of a head on a frozen trunk (docs/trunks.md)
 
 
 def as_begun(config: Config) -> Config:
@@ -33,7 +35,7 @@ def as_begun(config: Config) -> Config:
 
 def left_to_data(config: Config) -> tuple[str, ...]:
     """Return the settings that the data decides if they are not set."""
-    own = ("partition", "knowledge", "alpha", "clients", "join_ratio", "image_size")
+    own = ("partition", "knowledge", "alpha", "clients", "join_ratio", "image_size", "head")
     return (*own, "min_count") if catalogue.dataset(config.dataset).own_images else ("min_count",)
 
 
@@ -87,6 +89,33 @@ def join_ratio(config: Config, sites: int | None = None) -> float | None:
     return None if sites is None else 1.0 if sites <= FEW_SITES else JOIN_RATIO
 
 
+def rates(config: Config) -> dict[str, Any]:
+    """Return the learning rate and the rounds that are averaged: more of both on a frozen trunk."""
+    frozen = config.has_trunk and config.train in (None, "head")
+    lr, averaged = (FROZEN_LR, FROZEN_AVERAGED) if frozen else (LR, AVERAGED)
+    return {"lr": lr, "average_rounds": averaged}
+
+
+def head(config: Config) -> str | None:
+    """Return the default head, the given one if there is one.
+
+    That is flat-softmax where sites' own labels are read as what they tell about classes: it
+    was the best, or as good as any, wherever we compared (docs/decisions.md). Under the paper's
+    rule it would drop every coarse label, so elsewhere it is cond-softmax. None while the knowledge
+    is not decided.
+    """
+    if config.head is not None:
+        return config.head
+    needed = catalogue.algorithm(config.algorithm).head
+    if needed is not None or not catalogue.dataset(config.dataset).own_images:
+        return needed or "cond-softmax"
+    knowledge = federation(config)["knowledge"]
+    if knowledge is None:
+        return None
+    given = knowledge == "inferred" or knowledge.endswith(".json")
+    return "flat-softmax" if given and config.supervision != "paper" else "cond-softmax"
+
+
 def supervision(config: Config) -> str | None:
     """Return how coarse labels are read by default: what is known about labellers is used.
 
@@ -95,12 +124,13 @@ def supervision(config: Config) -> str | None:
     algorithm cannot read labels so, or it is not known (a head of the user's own): `marginal`, else
     `paper`. None while the knowledge is not decided.
     """
-    knowledge = federation(config)["knowledge"]
+    knowledge, chosen = federation(config)["knowledge"], head(config)
     if knowledge is None:
         return None
-    if knowledge in KNOWLEDGE_GENERATORS or config.head not in HEADS:
+    entry = HEADS.get(chosen or "")
+    if knowledge in KNOWLEDGE_GENERATORS or entry is None:
         return "paper"
     wanted = ("learned" if knowledge == "inferred" else "projection", "marginal")
     able = set(catalogue.algorithm(config.algorithm).supervisions)
-    able &= set(HEADS[config.head].supervisions)
+    able &= set(entry.supervisions)
     return next((name for name in wanted if name in able), "paper")

@@ -178,6 +178,7 @@ def _partition(config: Config, data: LabelledImages, train: Indices) -> list[Ind
 
 def model_spec(config: Config, image_size: int, trunk: TrunkSpec | None = None) -> ModelSpec:
     """Return the net and head; the default net is the paper's for this image size."""
+    assert config.head is not None  # a complete config
     supervision = config.supervision or "paper"
     first = config.first_stage_supervision or supervision
     return ModelSpec(
@@ -199,6 +200,7 @@ def model_spec(config: Config, image_size: int, trunk: TrunkSpec | None = None) 
 def training_settings(config: Config) -> TrainingSettings:
     """Return the training settings of the run."""
     assert config.batch is not None and config.join_ratio is not None  # a complete config
+    assert config.lr is not None and config.average_rounds is not None
     local = LocalSettings(
         lr=config.lr,
         batch=config.batch,

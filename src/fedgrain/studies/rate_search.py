@@ -87,7 +87,7 @@ def _found_before(
 
 
 def _searched(config: Config) -> str:
-    return rate_owner(config.algorithm, config.head)
+    return rate_owner(config.algorithm, config.head or "")
 
 
 def _scores(

@@ -16,6 +16,7 @@ from typing import Any
 
 from fedgrain import catalogue
 from fedgrain.errors import StudyError
+from fedgrain.preparation import defaults
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.defaults import CLIENTS, federation
 from fedgrain.preparation.setting_fields import toml_value
@@ -183,7 +184,9 @@ class Study:
 
     def complete(self) -> Study:
         """Return the study with every default of a run's settings written out."""
-        known = Config(alpha=0.0)
+        trunk: dict[str, Any] = {n: self.settings.get(n) for n in ("net", "net_weights", "train")}
+        known = Config(alpha=0.0, **trunk)
+        known = replace(known, **defaults.rates(known))
         if not any(catalogue.dataset(dataset).own_images for dataset in self.datasets):
             known = replace(known, **federation(known))  # of own images the data decides
         given = {**known.settings(), **self.settings}
