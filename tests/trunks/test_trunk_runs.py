@@ -36,13 +36,17 @@ def assert_same(folder, original) -> None:
         assert (folder / name).read_bytes() == (original / name).read_bytes(), name
 
 
+def net_of(train: str, place: Path) -> dict[str, str]:
+    """Of blocks a net of the user's own: other processes need not import timm."""
+    if train == "head":
+        return {}
+    torch.save(TrunkNet(7).state_dict(), place / "own.pth")
+    return {"net": "trunk_parts:TrunkNet", "net_weights": str(place / "own.pth")}
+
+
 @pytest.mark.parametrize("train", ["head", "blocks:1"])
 def test_same_bits_resumed_with_two_workers_warm_and_cold(train, on_trunk, tmp_path, monkeypatch):
-    own = {}
-    if train != "head":  # a net of the user's own: workers need not import timm
-        torch.save(TrunkNet(7).state_dict(), tmp_path / "own.pth")
-        own = {"net": "trunk_parts:TrunkNet", "net_weights": str(tmp_path / "own.pth")}
-    config = on_trunk(train=train, **own)
+    config = on_trunk(train=train, **net_of(train, tmp_path))
     fedgrain.run(config, tmp_path / "one", workers=1)
 
     class Stop(fedgrain.Callback):
@@ -58,8 +62,9 @@ def test_same_bits_resumed_with_two_workers_warm_and_cold(train, on_trunk, tmp_p
     assert_same(tmp_path / "cold run", tmp_path / "one")
 
 
-def test_killed_in_the_middle_of_a_round(on_trunk, python, tmp_path):
-    config = on_trunk()
+@pytest.mark.parametrize("train", ["head", "blocks:1"])
+def test_killed_in_the_middle_of_a_round(train, on_trunk, python, tmp_path):
+    config = on_trunk(train=train, **net_of(train, tmp_path))
     fedgrain.run(config, tmp_path / "one")
     (tmp_path / "config.toml").write_text(config.toml())
     kill = (
