@@ -53,7 +53,8 @@ def test_the_folder_of_a_run(finished) -> None:
     ]
     for line in lines[:3]:
         assert len(line["clients"]) == 2
-        assert all(set(c) == {"client", "samples", "loss", "steps"} for c in line["clients"])
+        told = {"client", "samples", "loss", "steps", "moved", "agrees"}
+        assert all(set(client) == told for client in line["clients"])
     assert lines[3]["branches"][0]["branch"] in few_glyphs().taxonomy.ids
     assert lines[3]["branches"][0]["clients"][0]["samples"] >= 12
 

@@ -12,6 +12,7 @@ import torch
 from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.federated.faults import LOG, Fault, Kind
 from fedgrain.federated.local_training import Update
+from fedgrain.federated.movement import Movements
 from fedgrain.scoring.validation_score import ValidationScore
 
 _ABSURD = 1e3  # no model moves this many times its own norm in one round
@@ -113,7 +114,7 @@ def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> G
 
     The sum goes in the order of the tasks, the lines in the order of the clients.
     """
-    average = engine.new_average()
+    average, movements = engine.new_average(), Movements()
     lines: dict[int, dict[str, Any]] = {}
     faults: dict[int, dict[str, Any]] = {}
     for task, outcome in outcomes:
@@ -124,8 +125,14 @@ def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> G
                 LOG.error("round %d, %s:\n%s", task.round, name, outcome.trace)
             continue
         average.add(outcome.state, outcome.samples)
+        if outcome.loss is not None:  # a site that withholds it, as under privacy, tells no more
+            movements.add(
+                task.client, task.weights, outcome.state, outcome.samples, engine.parameters
+            )
         line = {"samples": outcome.samples, "loss": outcome.loss, "steps": outcome.steps}
         lines[task.client] = {"client": name, **line}
+    for client, moved in movements.lines().items():
+        lines[client] |= moved
     return Gathered(average, _by_client(lines), _by_client(faults))
 
 

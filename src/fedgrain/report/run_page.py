@@ -15,6 +15,7 @@ from fedgrain.report.answers import Watch, no_watch
 from fedgrain.report.close_look import look_closely
 from fedgrain.report.glossary import WORDS
 from fedgrain.report.knowledge_block import knowledge_block
+from fedgrain.report.movement_block import movement_block
 from fedgrain.report.page import environment_of, settings_sheet
 from fedgrain.report.page_parts import Page, Section
 from fedgrain.report.redo import run_command
@@ -44,6 +45,8 @@ def run_page(
     clients = {knowledge_name(config): config}
     look = look_closely(place, name, clients, images=images, trust_code=trust_code, watch=watch)
     blocks = [*look.blocks, training_block(place)]
+    if (movement := movement_block(place.metrics_lines())) is not None:
+        blocks.append(movement)
     if look.knowledge:
         blocks.append(knowledge_block(look.knowledge))
     return Page(
