@@ -15,6 +15,7 @@ import pytest
 import hand_made_study
 from fedgrain import Config
 from fedgrain.checked_json import read_checked_json
+from fedgrain.cli import main
 from fedgrain.errors import ReportError, RunError
 from fedgrain.pictures.interactive_plots import MOST_POINTS, over_alpha, thinned
 from fedgrain.pictures.map_plots import knowledge_map
@@ -298,6 +299,18 @@ def test_folders_with_nothing_to_report(trained, tmp_path):
     with pytest.raises(RunError, match="not finished; go on with: fedgrain run"):
         write_report(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_a_run_that_goes_on_has_a_page_of_its_rounds(trained, tmp_path, monkeypatch, capsys):
+    for name in ("config.toml", "environment.json", "metrics.jsonl"):
+        shutil.copy(trained / name, tmp_path)
+    page = page_of(tmp_path, images=False, trust_code=True)
+    assert page.sentence.startswith("This run is not finished: ")
+    assert {block.key for block in page.blocks} == {"training", "movement"}
+    monkeypatch.setattr("time.sleep", lambda _: shutil.copy(trained / "result.json", tmp_path))
+    assert main(["report", str(tmp_path), "--follow", "--no-images", "--trust-code"]) == 0
+    told = capsys.readouterr()
+    assert "This run is not finished" in told.err and "report: " in told.out  # then the whole
 
 
 def test_entries():

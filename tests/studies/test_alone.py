@@ -18,6 +18,8 @@ from fedgrain.checked_json import read_checked_json
 from fedgrain.cli import main
 from fedgrain.errors import StudyError
 from fedgrain.models.model_folder import load
+from fedgrain.preparation.config import read_config
+from fedgrain.preparation.config_texts import differences
 from fedgrain.preparation.prepare import load_images, prepare
 from fedgrain.report.study_page import study_page
 from fedgrain.runs.evaluate import evaluate
@@ -303,8 +305,8 @@ def test_like_a_run_takes_its_data_method_and_settings(sites, tmp_path, capsys):
     method = "flat-softmax/learned"
     assert study.methods == (method, f"local-only:{method}", f"centralised:{method}")
     together = study.configs("folder", method, None, 47)[0]
-    begun = fedgrain.preparation.config.read_config(tmp_path / "run" / "config.toml")
+    begun = read_config(tmp_path / "run" / "config.toml")
     assert together.lr == 0.1 and begun.lr == 0.2  # an option changes what it names
-    assert fedgrain.preparation.config.differences(together, begun) == ["lr (0.1 and 0.2)"]
+    assert differences(together, begun) == ["lr (0.1 and 0.2)"]
     assert main(["study", "alone", "--like", str(tmp_path / "nothing"), "--dry-run"]) == 2
     assert str(tmp_path / "nothing") in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import stages
-from fedgrain.cli import flower_members
+from fedgrain.cli import flower_members, flower_status
 from fedgrain.cli.arguments import add_json, add_trust, need_flower, print_json
 
 
@@ -23,6 +23,7 @@ def add_to(commands: Any) -> None:
     flower_members.add_to(parts)
     _add_check(parts)
     flower_members.add_join(parts)
+    flower_status.add_to(parts)
 
 
 def _add_init(parts: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,34 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="leave out the example images, for reports that will be committed or published",
     )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="of a run that goes on: write it again after every round, until the run ends",
+    )
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
 
+_LOOK_SECONDS = 2.0
+
+
 def run(args: argparse.Namespace) -> None:
-    """Write the report and say where."""
+    """Write the report and say where; with ``--follow``, whenever the run has a new round."""
+    from fedgrain.runs.run_folder import RunFolder
+
+    place, seen = RunFolder(args.folder), None
+    while args.follow and not place.result.exists():
+        newest = place.metrics.stat().st_mtime_ns if place.metrics.exists() else None
+        if newest != seen:
+            seen = newest
+            _write(args, quiet=True)
+        time.sleep(_LOOK_SECONDS)
+    _write(args)
+
+
+def _write(args: argparse.Namespace, *, quiet: bool = False) -> None:
     from tqdm import tqdm
 
     from fedgrain.files import write_text
@@ -53,6 +75,9 @@ def run(args: argparse.Namespace) -> None:
         )
     path = args.out or args.folder / "report.html"
     write_text(path, render(page))
+    if quiet:
+        print(f"{page.sentence.partition('. ')[0]}. report: {path}", file=sys.stderr)
+        return
     if args.json:
         told = {"headline": page.headline, "sentence": page.sentence, "notes": list(page.notes)}
         print_json({"report": str(path), **told})

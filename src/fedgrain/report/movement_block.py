@@ -9,7 +9,7 @@ from typing import Any
 from fedgrain.catalogue import rounds_axis
 from fedgrain.report.page import curves_view
 from fedgrain.report.page_parts import Block, View
-from fedgrain.report.page_tables import sheet
+from fedgrain.report.page_tables import Sheet, sheet
 
 _MOST_CURVES = 12  # sites; those that differ most from the others
 _FAR = 3.0  # times the median of the round
@@ -57,7 +57,7 @@ def _oddity(far: Course, along: Course) -> float:
     return max(_told(far), default=1.0) + sum(value < 0 for value in _told(along))
 
 
-def _sites(far: Mapping[str, Course], along: Mapping[str, Course]) -> Any:
+def _sites(far: Mapping[str, Course], along: Mapping[str, Course]) -> Sheet:
     rows = []
     for site in far:
         ways, cosines = _told(far[site]), _told(along[site])
@@ -67,8 +67,10 @@ def _sites(far: Mapping[str, Course], along: Mapping[str, Course]) -> Any:
             None if top is None else far[site].index(top) + 1,
             median(cosines) if cosines else None, sum(value < 0 for value in cosines),
         ))  # fmt: skip
-    columns = ("site", "rounds with it", "distance (median)", "farthest", "in round")
-    columns += ("cosine with the others (median)", "rounds against them")
+    columns = (
+        "site", "rounds with it", "distance (median)", "farthest", "in round",
+        "cosine with the others (median)", "rounds against them",
+    )  # fmt: skip
     return sheet("Updates of the sites, compared with the others' of the same round", columns, rows)
 
 

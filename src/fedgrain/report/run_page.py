@@ -28,18 +28,16 @@ from fedgrain.report.run_results import (
 )
 from fedgrain.report.sites_section import rounds_sheet
 from fedgrain.runs.run_folder import RunFolder
+from fedgrain.scoring.validation_score import describe
 
 
 def run_page(
     folder: Path, *, images: bool, trust_code: Trust = False, watch: Watch = no_watch
 ) -> Page:
-    """Gather the report of a finished run."""
+    """Gather the report of a run; of one that goes on, what its rounds say so far."""
     place = RunFolder(folder)
     if not place.result.exists():
-        raise RunError(
-            f"{folder}: the run is not finished; go on with: "
-            + shlex.join(["fedgrain", "run", str(place.config), "--out", str(folder)])
-        )
+        return _so_far(place)
     config, result = place.read_config().complete(), place.read_result()
     name = place.path.resolve().name
     clients = {knowledge_name(config): config}
@@ -68,6 +66,34 @@ def run_page(
     )
 
 
+def _so_far(place: RunFolder) -> Page:
+    """Return the page of a run that is not finished."""
+    on = shlex.join(["fedgrain", "run", str(place.config), "--out", str(place.path)])
+    lines = place.metrics_lines() if place.metrics.exists() else []
+    if not lines:
+        raise RunError(f"{place.path}: the run is not finished; go on with: {on}")
+    config, name = place.read_config().complete(), place.path.resolve().name
+    last = lines[-1]
+    score = describe(last.get("validation"), last["validation_hf"], 3)
+    movement = movement_block(lines)
+    return Page(
+        title=name,
+        kind="run",
+        sentence=f"This run is not finished: {last['stage']} {last['round']}, {score}. What it "
+        f"looks like at the end is not known yet; if it was stopped, go on with: {on}",
+        sheets=(),
+        blocks=(training_block(place), *(() if movement is None else (movement,))),
+        close=None,
+        settings=(settings_sheet("Settings", config.settings()),),
+        redo=(("Go on with it", on),),
+        source=read_text(place.config),
+        source_name="config.toml",
+        environment=environment_of(place),
+        sections=_sections_without_images(place),
+        glossary=WORDS,
+    )
+
+
 def _redo(
     place: RunFolder, config: Config, result: Mapping[str, Any], name: str
 ) -> tuple[str, str]:
@@ -89,5 +115,5 @@ def _redo(
 def _sections_without_images(place: RunFolder) -> tuple[Section, ...]:
     """Return what the rounds say of the sites where their images are not at hand."""
     rounds = rounds_sheet(place.metrics_lines())
-    text = "How often each site took part. Its images are not here, so no more is known of it."
+    text = "How often each site took part. Without its images no more is known of it."
     return () if rounds is None else (Section("sites", "The sites", text, (rounds,)),)
