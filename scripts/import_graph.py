@@ -26,8 +26,8 @@ GROUND = (
 )  # fmt: skip
 ROOMS = (
     "taxonomy", "knowledge", "data", "folders", "importers", "readers", "nets", "heads", "scoring",
-    "trunks", "federated", "engines", "models", "preparation", "runs", "exports", "studies",
-    "messages", "deployment", "membership", "pictures", "report", "cli",
+    "calibration", "trunks", "federated", "engines", "models", "preparation", "runs", "exports",
+    "studies", "messages", "deployment", "membership", "pictures", "report", "cli",
 )  # fmt: skip
 
 

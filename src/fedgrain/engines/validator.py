@@ -46,6 +46,17 @@ class Validator:
         found = [model.best_leaf(images).leaf.cpu().numpy() for images in blocks]
         return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
+    def logits(self, models: Mapping[int | None, State], indices: Indices) -> torch.Tensor:
+        """Return what the whole model, or the decoupled one, says of images, for calibration."""
+        blocks = self.model.blocks(self.federation.source, indices)
+        whole = models.get(None)
+        if whole is not None:
+            self.model.net.load_state_dict(whole)
+            return torch.cat([run_in_chunks(self.model.net, images).cpu() for images in blocks])
+        weights = {branch: state for branch, state in models.items() if branch is not None}
+        model = self.model.decoupled_model(weights)
+        return torch.cat([model.conditionals(images).cpu() for images in blocks])
+
     def validate(self, weights: State) -> ValidationScore:
         """Return the validation score of the whole model, under the rule `leaf`."""
         return self.score(partial(self.predict_leaves, weights))

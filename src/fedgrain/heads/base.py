@@ -95,6 +95,18 @@ class Head(nn.Module, ABC):
         """Return -log P(label) [batch]: the label is merely a true ancestor of the class."""
         return -self.node_log_probs(logits).gather(1, labels.long()[:, None])[:, 0]
 
+    def tempered_log_probs(self, logits: Tensor, temperature: float) -> Tensor:
+        """Return log P(v) of every node at a temperature; 1 is the model as it was trained.
+
+        With fedgrain's own heads no temperature changes which leaf is the likeliest.
+        """
+        return self.node_log_probs(logits / temperature)
+
+    def temperature_losses(self, logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
+        """Return what a temperature makes of each label [batch]: -log P(label)."""
+        tempered = self.tempered_log_probs(logits, temperature)
+        return -tempered.gather(1, labels.long()[:, None])[:, 0]
+
     def projection_losses(
         self, logits: Tensor, labels: Tensor, projection: ProjectionTensors
     ) -> Tensor:

@@ -186,8 +186,11 @@ class DecoupledModel(nn.Module):
 
     def node_log_probs(self, images: Tensor) -> Tensor:
         """Return log P of every node [samples, nodes], running every branch for every sample."""
-        conditional = [_conditional(net, images) for net in self.branches.values()]
-        return self.head.sums.along_paths(self._gathered(conditional))
+        return self.head.sums.along_paths(self.conditionals(images))
+
+    def conditionals(self, images: Tensor) -> Tensor:
+        """Return log P given the parent [samples, nodes without root]: logits of cond-softmax."""
+        return self._gathered([_conditional(net, images) for net in self.branches.values()])
 
     def best_leaf(self, images: Tensor) -> BestLeaf:
         """Find the likeliest leaf best-first; equal to the `leaf` rule on :meth:`node_log_probs`.

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fedgrain.calibration.record import Calibration
 from fedgrain.checked_json import read_checked_json
 from fedgrain.data.images import Normalisation
 from fedgrain.engines import ModelSpec
@@ -75,6 +76,8 @@ def _built(place: Path, about: dict[str, Any], net_weights: str | None) -> Train
             raise ValueError("its trunk is not its net")
         trunk = here(trunk, place.parent, net_weights)
     net = _model_net(about["net"], trunk, head, shape, state, branches=about["branches"])
+    kept = about.get("calibration")  # older models have none
+    calibration = None if kept is None else Calibration.read(kept, taxonomy)
     return TrainedModel(
         taxonomy,
         full,
@@ -86,6 +89,7 @@ def _built(place: Path, about: dict[str, Any], net_weights: str | None) -> Train
         head,
         net,
         trunk,
+        calibration,
     )
 
 

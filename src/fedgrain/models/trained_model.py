@@ -13,14 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedgrain.calibration.record import Calibration, tempered
 from fedgrain.checked_json import write_checked_json
 from fedgrain.data.any_images import as_pixels
 from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.errors import RunError
 from fedgrain.federated import ImageSource, Source
 from fedgrain.heads import DecoupledModel, Head
-from fedgrain.heads.chunks import samples_at_once
-from fedgrain.scoring.rules import node_log_probs, predict
+from fedgrain.heads.chunks import run_in_chunks, samples_at_once
+from fedgrain.scoring.rules import predict
 from fedgrain.taxonomy import Taxonomy, to_json
 from fedgrain.tensor_files import write_tensors
 from fedgrain.trunks import ThroughTrunk, TrunkSpec, inputs_of
@@ -69,6 +70,7 @@ class TrainedModel:
     head: Head
     net: nn.Module | DecoupledModel  # with a trunk: only what was trained of it
     trunk: TrunkSpec | None = None
+    calibration: Calibration | None = None  # older models, and those without validation, have none
 
     def batch(self, images: NDArray[np.uint8]) -> Tensor:
         """Check and normalise images [images, height, width, channels]."""
@@ -125,10 +127,24 @@ class TrainedModel:
         for start in range(0, max(1, len(chosen)), size):
             yield chosen[start : start + size]
 
-    def _block_log_probs(self, batch: Tensor) -> Tensor:
+    def logits(self, images: Images, chosen: NDArray[np.int64]) -> Tensor:
+        """Return what the net says of the chosen images, before any temperature."""
+        return torch.cat([self._outputs(self.block(images, b)) for b in self.blocks(chosen)])
+
+    def _outputs(self, batch: Tensor) -> Tensor:
         if isinstance(self.net, DecoupledModel):
-            return self.net.node_log_probs(batch)
-        return node_log_probs(self.net, self.head, batch)
+            return self.net.conditionals(batch)
+        outputs = run_in_chunks(self.net, batch)
+        self.head.check(outputs)
+        return outputs
+
+    def _block_log_probs(self, batch: Tensor) -> Tensor:
+        """Return log P of every node, at the temperature of the calibration."""
+        temperature = 1.0 if self.calibration is None else self.calibration.temperature
+        with torch.no_grad():
+            if temperature == 1.0 and isinstance(self.net, DecoupledModel):
+                return self.net.node_log_probs(batch)
+            return tempered(self.head, self._outputs(batch), temperature)
 
     def pixels(self, images: Any) -> NDArray[np.uint8]:
         """Return images in any form as the array the net takes: :func:`as_pixels`."""
@@ -193,5 +209,7 @@ class TrainedModel:
             "taxonomy": to_json(self.taxonomy),
             "full_taxonomy": to_json(self.full_taxonomy),
         }
+        if self.calibration is not None:
+            content["calibration"] = self.calibration.entries(self.taxonomy)
         write_tensors(Path(folder, names[1]), state, {"format": FORMAT})
         write_checked_json(Path(folder, names[0]), content)

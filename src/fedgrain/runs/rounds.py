@@ -18,6 +18,7 @@ from fedgrain.models.model_folder import ModelDescription
 from fedgrain.models.trunk_place import embed
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared
+from fedgrain.runs.calibrate import Calibrator, on_validation
 from fedgrain.runs.checkpoint import RunProgress, load_progress, save_progress
 from fedgrain.runs.result import Result, result_values
 from fedgrain.runs.run_folder import RunFolder
@@ -80,16 +81,22 @@ def train_and_test(
     place: RunFolder | None,
     callbacks: Sequence[Callback],
     about: Callable[[], Mapping[str, Any]] = dict,
+    calibrator: Calibrator | None = None,
 ) -> Result:
     """Run the remaining rounds on an engine, test the final model and write the result.
 
-    ``about`` is called at the end and returns further entries of the result.
+    ``about`` is called at the end and returns further entries of the result. ``calibrator`` is how
+    the model is calibrated, where the validation images are not here.
     """
     kept = _KeptLines()
     with disk_space(place):
         progress = _train_rounds(ready, engine, place, (*callbacks, kept))
         final = ready.algorithm.final_model(progress.state, engine)
         model = ready.description.with_weights(final.weights, by_branch=final.by_branch)
+        if calibrator is None and ready.prepared is not None:
+            calibrator = on_validation(ready.prepared.federation)
+        if calibrator is not None:
+            model = replace(model, calibration=calibrator(model))
         values = result_values(ready.config, ready.prepared, model, final, progress)
         values = {**values, **about()}
         if place:

@@ -1,0 +1,56 @@
+"""A temperature from sums over a fixed grid: sites send sums of losses, never samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedgrain.heads import Head
+
+TEMPERATURES: tuple[float, ...] = tuple((2.0 ** (np.arange(-16, 17) / 4)).tolist())  # 1/16 to 16
+FEWEST = 20  # images; with fewer the model stays as it is
+_FLAT = 1e-9  # a mean loss that varies by less says nothing, such as that of labels at the root
+_AT_ONCE = 2048
+
+Sums = NDArray[np.float64]  # of the loss at each temperature, then the number of images
+
+
+def temperature_sums(head: Head, logits: Tensor, labels: NDArray[np.int64]) -> Sums:
+    """Return the sum of the losses at each temperature, and the number of images.
+
+    The loss is -log P(label). A coarse label is merely a true ancestor, so it is used as it is.
+    """
+    sums = np.zeros(len(TEMPERATURES) + 1)
+    sums[-1] = len(labels)
+    written = torch.from_numpy(np.asarray(labels, np.int64))
+    with torch.no_grad():
+        for start in range(0, len(labels), _AT_ONCE):
+            part, wanted = logits[start : start + _AT_ONCE], written[start : start + _AT_ONCE]
+            for place, temperature in enumerate(TEMPERATURES):
+                losses = head.temperature_losses(part.double(), wanted, temperature)
+                sums[place] += float(losses.sum())
+    return sums
+
+
+def best_temperature(parts: Sequence[Sums]) -> float:
+    """Return the temperature with the least loss: the best of the grid, refined by a parabola.
+
+    It is 1 where there are too few images, or where their labels do not tell temperatures apart.
+    """
+    sums = np.sum(np.stack(list(parts)), axis=0) if parts else np.zeros(len(TEMPERATURES) + 1)
+    losses, images = sums[:-1], sums[-1]
+    if images < FEWEST or not np.isfinite(losses).all():
+        return 1.0
+    if losses.max() - losses.min() < _FLAT * images:
+        return 1.0
+    best = int(losses.argmin())
+    if best in (0, len(losses) - 1):
+        return TEMPERATURES[best]
+    left, middle, right = losses[best - 1 : best + 2]
+    bend = left - 2 * middle + right
+    shift = 0.5 * (left - right) / bend if bend > 0 else 0.0
+    return float(2.0 ** (np.log2(TEMPERATURES[best]) + shift / 4))

@@ -1,0 +1,143 @@
+"""Temperatures from sums, probabilities of what is possible, and what a model keeps of them."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedgrain
+from fedgrain.calibration import restricted
+from fedgrain.calibration.record import Calibration, calibrate, tempered
+from fedgrain.calibration.temperature_sums import best_temperature, temperature_sums
+from fedgrain.catalogue import HEADS
+from fedgrain.errors import FedgrainError, PredictionError
+from fedgrain.heads import build_head
+from fedgrain.scoring.rules import predict
+from fedgrain.taxonomy import Taxonomy
+from strategies import trees
+
+QUICK = settings(max_examples=25, deadline=None)
+SEEDS = st.integers(0, 10**6)
+ZOO = Taxonomy.from_edges(
+    [("all", "dog"), ("all", "cat"), ("dog", "pug"), ("dog", "fox"), ("cat", "lion"),
+     ("cat", "house"), ("house", "tabby"), ("house", "tom")]
+)  # fmt: skip
+
+
+def logits_of(head, images, seed=0, spread=1.0):
+    noise = torch.Generator().manual_seed(seed)
+    return torch.randn(images, head.num_outputs, generator=noise) * spread
+
+
+def drawn(head, logits, seed=1):
+    """Draw leaves from a model's own probabilities, shared out among the leaves."""
+    leaves = torch.tensor(ZOO.leaves.copy()).long()
+    chance = head.node_log_probs(logits)[:, leaves].exp()
+    picks = chance.multinomial(1, generator=torch.Generator().manual_seed(seed))
+    return leaves[picks[:, 0]].numpy()
+
+
+@pytest.mark.parametrize("name", ["flat-softmax", "ps-softmax", "cond-softmax"])
+@pytest.mark.parametrize("coarse", [False, True])
+def test_sums_of_two_sites_undo_what_made_a_model_too_sure(name, coarse):
+    """Labels drawn from P need T = 3 if P to the power 3 is what the model says."""
+    head = build_head(name, ZOO)
+    logits = logits_of(head, 3000)
+    labels = drawn(head, logits)
+    if coarse:
+        labels = np.where(np.arange(3000) % 2, ZOO.parents[labels], labels).astype(np.int64)
+    said = logits * 3
+    if name == "cond-softmax":  # what to the power 3 leaves these conditionals
+        made = head.tempered_log_probs(logits, 1 / 3)
+        said = made[:, 1:] - made[:, ZOO.parents[1:].copy()]
+    parts = [temperature_sums(head, said[:800], labels[:800])]
+    parts.append(temperature_sums(head, said[800:], labels[800:]))
+    found = best_temperature(parts)
+    assert found == pytest.approx(3.0, rel=0.12)
+    whole = temperature_sums(head, said, labels)
+    np.testing.assert_allclose(parts[0] + parts[1], whole)
+
+
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_no_temperature_changes_the_likeliest_leaf_and_one_changes_nothing(name):
+    head = build_head(name, ZOO)
+    logits = logits_of(head, 200, spread=3.0)
+    before = head.node_log_probs(logits)
+    assert torch.equal(tempered(head, logits, 1.0), before)
+    for temperature in (0.5, 1.7, 4.0):
+        table = head.tempered_log_probs(logits, temperature)
+        np.testing.assert_array_equal(predict(table, ZOO), predict(before, ZOO))
+        parents = torch.tensor(ZOO.parents[1:].copy()).long()
+        assert (table[:, 1:] <= table[:, parents]).all() and (table <= 0).all()
+
+
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_the_fitted_temperature_beats_its_neighbours(name):
+    head = build_head(name, ZOO)
+    logits = logits_of(head, 400, spread=4.0)
+    right = predict(head.node_log_probs(logits), ZOO)
+    labels = np.where(np.arange(400) % 3 > 0, right, ZOO.leaves[np.arange(400) % 5])
+    found = best_temperature([temperature_sums(head, logits, labels)])
+
+    def loss(temperature):
+        wanted = torch.from_numpy(labels)
+        return float(head.temperature_losses(logits.double(), wanted, temperature).mean())
+
+    assert loss(found) < loss(1.0)
+    assert loss(found) < min(loss(found * 1.15), loss(found / 1.15)) + 1e-6
+
+
+def test_labels_that_say_nothing_and_few_images_leave_the_model_as_it_is():
+    head = build_head("cond-softmax", ZOO)
+    logits = logits_of(head, 50)
+    assert best_temperature([temperature_sums(head, logits, np.zeros(50, int))]) == 1.0
+    labels = drawn(head, logits)[:19]
+    assert best_temperature([temperature_sums(head, logits[:19] * 9, labels)]) == 1.0
+    assert calibrate(head, [(logits[:0], np.empty(0, int))], "none") is None
+
+
+@QUICK
+@given(tree=trees(16, 3), seed=SEEDS, head=st.sampled_from(sorted(HEADS)))
+def test_what_is_excluded_has_no_chance_and_the_rest_adds_up_to_one(tree, seed, head):
+    made = build_head(head, tree)
+    table = made.node_log_probs(logits_of(made, 6, seed, spread=5.0)).numpy()
+    random = np.random.default_rng(seed)
+    allowed = random.random((6, len(tree.leaves))) < 0.5
+    allowed[np.arange(6), random.integers(0, len(tree.leaves), 6)] = True
+    if allowed.all():
+        return
+    found = np.exp(restricted(table, tree, allowed))
+    leaves = found[:, tree.leaves]
+    assert (leaves[~allowed] == 0).all()
+    np.testing.assert_allclose(leaves.sum(1), 1.0, atol=1e-9)
+    for node in range(len(tree)):
+        own = tree.is_ancestor(node, tree.leaves)
+        np.testing.assert_allclose(found[:, node], leaves[:, own].sum(1), atol=1e-9)
+        if not (own & allowed.any(0)).any():
+            assert (found[:, node] == 0).all()
+    for rule, threshold in (("leaf", None), ("majority", None), ("threshold", 0.3)):
+        nodes = predict(np.log(np.maximum(found, 1e-300)), tree, rule, threshold)
+        assert (found[np.arange(6), nodes] > 0).all()
+
+
+def test_with_everything_allowed_nothing_changes_to_the_bit():
+    head = build_head("softmax-descendant", ZOO)
+    table = head.node_log_probs(logits_of(head, 5)).numpy()
+    assert restricted(table, ZOO, np.ones(len(ZOO.leaves), bool)) is table
+    with pytest.raises(PredictionError, match="nothing is possible"):
+        restricted(table, ZOO, np.zeros(len(ZOO.leaves), bool))
+    impossible = np.full((1, len(ZOO)), -np.inf)
+    shared = restricted(impossible, ZOO, np.arange(len(ZOO.leaves)) < 2)
+    np.testing.assert_allclose(np.exp(shared[0, ZOO.leaves[:2]]), 0.5)
+
+
+def test_a_calibration_survives_its_file(tmp_path, small):
+    result = fedgrain.run(small(rounds=1), tmp_path / "run", workers=1)
+    again = fedgrain.load(tmp_path / "run", trust_code=True)
+    tree, kept = again.taxonomy, again.calibration
+    assert kept.entries(tree) == result.model.calibration.entries(tree)
+    assert kept.images == result.values["validation"]["samples"] and kept.coarse(tree) == 0
+    for broken in ({"temperature": 0.0}, {"temperature": float("nan")}, {"nodes": {"no": []}}):
+        with pytest.raises((ValueError, FedgrainError)):
+            Calibration.read({**kept.entries(tree), **broken}, tree)
