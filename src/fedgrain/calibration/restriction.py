@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,9 @@ from fedgrain.scoring.specificity import checked_table
 from fedgrain.taxonomy.tree import Taxonomy
 
 
-def restricted(log_probs: Table, tree: Taxonomy, allowed: NDArray[np.bool_]) -> NDArray[np.float64]:
+def restricted(
+    log_probs: Table, tree: Taxonomy, allowed: NDArray[np.bool_]
+) -> NDArray[np.floating[Any]]:
     """Return log P of all nodes given that the truth is an allowed leaf.
 
     ``allowed`` is [leaves] or [images, leaves]. If everything is allowed, the table is returned as
@@ -32,7 +35,7 @@ def restricted(log_probs: Table, tree: Taxonomy, allowed: NDArray[np.bool_]) -> 
     own[:, tree.leaves] = chance / chance.sum(1, keepdims=True)
     sums = own.copy()
     for level in tree.levels[:0:-1]:  # not by running sums: excluded must be exactly 0
-        np.add.at(sums, (slice(None), tree.parents[level]), sums[:, level])
+        np.add.at(sums.T, tree.parents[level], sums.T[level])
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.minimum(sums, 1.0)))
 
