@@ -26,13 +26,21 @@ def temperature_sums(head: Head, logits: Tensor, labels: NDArray[np.int64]) -> S
     """
     sums = np.zeros(len(TEMPERATURES) + 1)
     sums[-1] = len(labels)
-    written = torch.from_numpy(np.asarray(labels, np.int64))
+    places, first, end = head.sums.leaves, *head.taxonomy.leaf_ranges
+    number = torch.arange(len(places))
     with torch.no_grad():
         for start in range(0, len(labels), _AT_ONCE):
-            part, wanted = logits[start : start + _AT_ONCE], written[start : start + _AT_ONCE]
+            own = labels[start : start + _AT_ONCE]
+            table = head.node_log_probs(logits[start : start + _AT_ONCE])
+            leaves = table.index_select(1, places).double()
+            low, high = (
+                torch.from_numpy(side[own].astype(np.int64))[:, None] for side in (first, end)
+            )
+            below = (number >= low) & (number < high)  # [images, leaves]
             for place, temperature in enumerate(TEMPERATURES):
-                losses = head.temperature_losses(part.double(), wanted, temperature)
-                sums[place] += float(losses.sum())
+                scaled = leaves / temperature
+                inside = scaled.masked_fill(~below, -torch.inf).logsumexp(1)
+                sums[place] += float((scaled.logsumexp(1) - inside).sum())
     return sums
 
 

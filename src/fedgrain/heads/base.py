@@ -96,16 +96,15 @@ class Head(nn.Module, ABC):
         return -self.node_log_probs(logits).gather(1, labels.long()[:, None])[:, 0]
 
     def tempered_log_probs(self, logits: Tensor, temperature: float) -> Tensor:
-        """Return log P(v) of every node at a temperature; 1 is the model as it was trained.
+        """Return log P(v) of every node, with P(leaf) to the power 1/T and normalised.
 
-        With fedgrain's own heads no temperature changes which leaf is the likeliest.
+        Every image has a leaf, so whatever a head gives to inner nodes is shared out among the
+        leaves. No temperature changes which leaf is the likeliest.
         """
-        return self.node_log_probs(logits / temperature)
-
-    def temperature_losses(self, logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
-        """Return what a temperature makes of each label [batch]: -log P(label)."""
-        tempered = self.tempered_log_probs(logits, temperature)
-        return -tempered.gather(1, labels.long()[:, None])[:, 0]
+        table = self.node_log_probs(logits)
+        leaves = (table.index_select(1, self.sums.leaves) / temperature).log_softmax(1)
+        own = torch.full_like(table, -torch.inf).index_copy(1, self.sums.leaves, leaves)
+        return self.sums.probabilities_under(own)
 
     def projection_losses(
         self, logits: Tensor, labels: Tensor, projection: ProjectionTensors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -35,22 +34,3 @@ class CondSigmoid(Head):
     def node_log_probs(self, logits: Tensor) -> Tensor:
         """Multiply the sigmoids along the path."""
         return self.sums.along_paths(functional.logsigmoid(at_least_float32(logits)))
-
-    def tempered_log_probs(self, logits: Tensor, temperature: float) -> Tensor:
-        """Raise every P to the power 1/T: tempered sigmoids could change the best leaf."""
-        return self.node_log_probs(logits) / temperature
-
-    def temperature_losses(self, logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
-        """Sum the binary cross-entropies along the path, without the children of the label.
-
-        -log P(label) alone is lowest where every P is 1; and below a coarse label one child is
-        right, though nobody knows which.
-        """
-        logits, labels = at_least_float32(logits), labels.long()
-        on_path = self.sums.on_path(labels)  # [batch, nodes]
-        above = on_path.scatter(1, labels[:, None], False)
-        asked = above.gather(1, self.sums.parents[1:].expand(len(labels), -1))
-        yes = functional.logsigmoid(logits) / temperature
-        no = torch.log(-torch.expm1(yes.clamp_max(-1e-12)))
-        losses = torch.where(on_path[:, 1:], -yes, -no)
-        return losses.masked_fill(~asked, 0.0).sum(1)

@@ -51,13 +51,6 @@ class CondSoftmax(Head):
         """Multiply the conditionals along the path."""
         return self.sums.along_paths(self.sums.sibling_log_softmax(at_least_float32(logits)))
 
-    def tempered_log_probs(self, logits: Tensor, temperature: float) -> Tensor:
-        """Temper the distribution over the leaves: tempered branches could change the best leaf."""
-        table = self.node_log_probs(logits)
-        leaves = (table.index_select(1, self.sums.leaves) / temperature).log_softmax(1)
-        own = torch.full_like(table, -torch.inf).index_copy(1, self.sums.leaves, leaves)
-        return self.sums.probabilities_under(own)
-
     def marginal_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return -log P(label), which is the paper's rule."""
         return self.sample_losses(logits, labels)
