@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedgrain.calibration.record import tempered
 from fedgrain.data.images import Normalisation
 from fedgrain.models.trained_model import TrainedModel
 from fedgrain.trunks.frozen import normalised
@@ -34,12 +35,13 @@ class WholeModel(nn.Module):
             self.frozen = _frozen(model.trunk)
         self.net = model.net
         self.head = model.head
+        self.temperature = 1.0 if model.calibration is None else model.calibration.temperature
         self.eval().requires_grad_(False)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the probabilities."""
         logits = self.net(self.frozen(self.prepare(images)))
-        return self.head.node_log_probs(logits).exp()
+        return tempered(self.head, logits, self.temperature).exp()
 
 
 class _Scaled(nn.Module):
