@@ -11,7 +11,7 @@ from projected_site import projected_site
 
 WITHIN = 0.01
 # of every run alike, so that it takes seconds
-FAST = {"net": "own_parts:SmallNet", "image_size": 32, "rounds": 30, "lr": 0.1}
+FAST = {"net": "own_parts:SmallNet", "image_size": 32, "rounds": 30}
 SUPERVISIONS = ("marginal", "projection", "learned")  # paper is marginal for cond-softmax
 
 
@@ -26,7 +26,7 @@ def hf(place: Path, **flags) -> float:
 def test_the_defaults_find_out_how_labellers_write(tmp_path, lazy: float) -> None:
     """Sites write the deepest node they know; lazy ones its parent for half of their leaves."""
     place = projected_site(tmp_path / "own", lazy=lazy)
-    flags = {name: hf(place, supervision=name) for name in ("marginal", "projection")}
+    flags = {name: hf(place, supervision=name, lr=0.1) for name in ("marginal", "projection")}
     best = max(flags.values())
     assert hf(place) >= best - WITHIN
     assert best > flags["marginal"] + 2 * WITHIN  # the choice matters

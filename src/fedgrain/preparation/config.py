@@ -153,7 +153,10 @@ class Config:
     cycles: int = _setting(20, "fedbdft: most cycles over the branches")
     epochs: int = _setting(1, "local epochs")
     batch: int | None = _setting(None, "batch size (32; imagenet 128)")
-    lr: float | None = _setting(None, "learning rate (default 0.05; 0.1 on a frozen trunk)")
+    lr: float | None = _setting(
+        None,
+        "learning rate (default 0.05; 0.1 on a frozen trunk and for flat-softmax on own images)",
+    )
     schedule: str = _setting(
         "constant",
         "learning rates over the rounds: constant, cosine (towards 0) or step",

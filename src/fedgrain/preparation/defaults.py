@@ -21,7 +21,7 @@ ALPHA, CLIENTS = 0.9, 10  # of a simulation
 JOIN_RATIO = 0.5
 LARGEST_SIDE = 64  # of own images in pixels, unless the net is made for larger ones
 FEW_SITES = 10  # up to this many real sites, all of them take part in every round
-LR, AVERAGED = 0.05, 1  # of a net that is trained
+LR, FLAT_LR = 0.05, 0.1  # of a net that is trained; with flat-softmax on own images
 FROZEN_LR, FROZEN_AVERAGED = 0.1, 10  # of a head on a frozen trunk (docs/trunks.md)
 
 
@@ -35,7 +35,7 @@ def as_begun(config: Config) -> Config:
 
 def left_to_data(config: Config) -> tuple[str, ...]:
     """Return the settings that the data decides if they are not set."""
-    own = ("partition", "knowledge", "alpha", "clients", "join_ratio", "image_size", "head")
+    own = ("partition", "knowledge", "alpha", "clients", "join_ratio", "image_size", "head", "lr")
     return (*own, "min_count") if catalogue.dataset(config.dataset).own_images else ("min_count",)
 
 
@@ -90,10 +90,15 @@ def join_ratio(config: Config, sites: int | None = None) -> float | None:
 
 
 def rates(config: Config) -> dict[str, Any]:
-    """Return the learning rate and the rounds that are averaged: more of both on a frozen trunk."""
-    frozen = config.has_trunk and config.train in (None, "head")
-    lr, averaged = (FROZEN_LR, FROZEN_AVERAGED) if frozen else (LR, AVERAGED)
-    return {"lr": lr, "average_rounds": averaged}
+    """Return the learning rate and the rounds that are averaged (docs/decisions.md).
+
+    There is no rate while the data has not decided on the head.
+    """
+    if config.has_trunk and config.train in (None, "head"):
+        return {"lr": FROZEN_LR, "average_rounds": FROZEN_AVERAGED}
+    chosen, own = head(config), catalogue.dataset(config.dataset).own_images
+    lr = None if chosen is None else FLAT_LR if own and chosen == "flat-softmax" else LR
+    return {"lr": lr, "average_rounds": 1}
 
 
 def head(config: Config) -> str | None:

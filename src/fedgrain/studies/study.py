@@ -186,9 +186,9 @@ class Study:
         """Return the study with every default of a run's settings written out."""
         trunk: dict[str, Any] = {n: self.settings.get(n) for n in ("net", "net_weights", "train")}
         known = Config(alpha=0.0, **trunk)
-        known = replace(known, **defaults.rates(known))
         if not any(catalogue.dataset(dataset).own_images for dataset in self.datasets):
-            known = replace(known, **federation(known))  # of own images the data decides
+            known = replace(known, **federation(known), **defaults.rates(known))
+        # of own images the data decides about both
         given = {**known.settings(), **self.settings}
         if self.simulated:  # older studies recorded it, although it had no meaning
             given["min_count"] = None
