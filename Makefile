@@ -57,6 +57,12 @@ docs: .venv/.ready
 	  $(BIN)/fedgrain report $$folder --no-images --out build/reports/results/$$(basename $$folder)-report.html || exit 1; done
 	$(BIN)/sphinx-build -W docs build/docs
 
+# Everything to install a site or a server without a network: see docs/it.md. make wheelhouse EXTRAS=flower,timm
+EXTRAS ?= flower
+.PHONY: wheelhouse
+wheelhouse: .venv/.ready
+	$(BIN)/python scripts/wheelhouse.py wheelhouse --extras $(EXTRAS)
+
 bench: .venv/.ready
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
