@@ -16,7 +16,7 @@ from fedgrain.errors import FedgrainError
 
 SUPERVISIONS = ("paper", "marginal", "projection", "learned")
 RESPONSIBILITIES = ("step", "round")
-LABELLERS = ("stops", "fedmt")  # how `learned` models a labeller
+LABELLERS = ("stops", "siblings", "fedmt")  # how `learned` models a labeller
 MARGINS = ("incorrect", "edge-distance", "depth-deficit", "information-distance")
 RULES = ("leaf", "majority", "threshold", "expected-hf")
 KNOWLEDGE_GENERATORS = ("relational", "hidden-leaves", "known-paths")

@@ -8,6 +8,7 @@ import torch
 
 from fedgrain.federated import LocalSettings, TrainingSettings
 from fedgrain.heads import branch_losses, supervise
+from fedgrain.knowledge.confusions import with_confusions
 from small_federation import EVERYTHING, NODE, TREE, engine, federation, known
 
 LABELS = ["a1", "a1", "a2", "a2", "a", "a", "a", "b", "b1", "b1", "r", "c", "c", "a1"]
@@ -158,3 +159,28 @@ def test_fedmt_trains_on_full_labels_first_and_then_by_its_table():
         torch.testing.assert_close(late.targets[image], share / share.sum(), atol=1e-5, rtol=0)
     update = trainer.train(6, 0, weights, None)
     assert update.finite and update.samples == len(LABELS)
+
+
+def test_a_reader_of_confusions_moves_a_wrong_label_to_its_sibling():
+    """Ten labels a1, one of an image the model takes for a2: most of it counts as a2."""
+    labels = ["a1"] * 5 + ["a2"] * 5 + ["a3", "b", "a"]
+    sites = federation([labels])
+    spec = {"head": "flat-softmax", "supervision": "learned", "labeller": "siblings"}
+    trainer = engine(sites, SETTINGS, **spec).trainer
+    reader = trainer.label_reader(0)
+    probs = np.full((13, 6), 0.01)
+    probs[np.arange(13), [0] * 4 + [1] * 6 + [2, 3, 2]] = 0.95  # the fifth label a1 shows an a2
+    share, found = reader.confused(probs / probs.sum(1, keepdims=True))
+    assert 0.02 < share < 0.2 and found.known[0, NODE["a1"]]
+    read = with_confusions(TREE, found.writes(0), np.unique(reader.part.labels), share)
+    row = read.labels.tolist().index(NODE["a1"])
+    weight = probs[4] * read.table[row]
+    assert weight[1] > 0.3 * weight[0]
+    weights = stirred(trainer)
+    one, two = (trainer.train(30, 0, weights, None).state for _ in range(2))
+    assert all(torch.equal(one[name], two[name]) for name in weights)
+    _, data = reader.shared_out(30, weights)
+    full = torch.tensor([label not in ("a", "b") for label in labels])
+    torch.testing.assert_close(data.targets[~full].sum(1), torch.ones(2))
+    weight = reader.full_weight(0.0)
+    torch.testing.assert_close(data.targets[full].sum(1), torch.full((11,), weight))

@@ -486,3 +486,21 @@ def test_terms_for_ancestors_need_probabilities_of_leaves():
     tree = Taxonomy.from_edges([("r", "a"), ("r", "b")])
     with pytest.raises(HeadError, match="need flat-softmax or ps-softmax, not cond-softmax"):
         supervise(build_head("cond-softmax", tree), terms=LossTerms(ancestors=1.0))
+
+
+@pytest.mark.parametrize("name", PROJECTING)
+def test_generalised_cross_entropy_is_its_formula(name):
+    """(1 - p^q) / q of the likelihood p of each label (Zhang and Sabuncu 2018); q to 0 is -log."""
+    tree = Taxonomy.from_edges([("r", "a"), ("r", "b"), ("a", "a1"), ("a", "a2")])
+    head, labels = build_head(name, tree), torch.arange(len(tree))
+    logits = logits_for(head, len(tree), 3)
+    plain = supervise(head, "marginal").sample_losses(logits, labels)
+    robust = supervise(head, "marginal", terms=LossTerms(gce=0.7)).sample_losses(logits, labels)
+    torch.testing.assert_close(robust, (1 - (-plain).exp() ** 0.7) / 0.7)
+    nearly = supervise(head, "marginal", terms=LossTerms(gce=1e-7)).sample_losses(logits, labels)
+    torch.testing.assert_close(nearly, plain, atol=1e-5, rtol=0)
+    if name != "cond-softmax":
+        shares = torch.tensor(np.random.default_rng(1).dirichlet(np.ones(3), len(tree)))
+        found = supervise(head, "marginal", terms=LossTerms(gce=0.7)).shared_loss(logits, shares)
+        by_leaf = (1 - head.leaf_log_probs(logits).exp() ** 0.7) / 0.7
+        torch.testing.assert_close(found, (shares * by_leaf).sum(1).mean())

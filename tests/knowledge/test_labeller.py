@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,8 +18,11 @@ from fedgrain.knowledge.labeller import (
 )
 from fedgrain.knowledge.labeller_em import (
     bound,
+    chosen_form,
     first_model,
+    fitted,
     learned,
+    log_likelihood,
     next_model,
     stop_counts,
     stop_shares,
@@ -265,3 +270,49 @@ def test_annotators_who_know_different_things_are_told_apart():
     masks = [known("a", "a1", "a2", "a3"), known("b", "b1", "b2")]
     found = several((300, 300), (0.0, 0.0), masks)
     assert np.array_equal(found.known, masks)
+
+
+FAMILIES = Taxonomy.from_edges(
+    [("r", b) for b in "abc"] + [(b, f"{b}{g}") for b in "abc" for g in "01"]
+    + [(f"{b}{g}", f"{b}{g}{n}") for b in "abc" for g in "01" for n in "0123"]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["kind", "depth", "branch"])
+def test_the_form_of_laziness_is_chosen_by_held_out_labels(pattern):
+    """An expert on one branch who is lazy in the others, and one who skips a level."""
+    tree, rng, count = FAMILIES, np.random.default_rng(6), 3000
+    leaf, branch = tree.child_counts == 0, tree.ancestor_table[:, 1]
+    lazy = np.where(leaf, 0.5, 0.0)
+    if pattern == "depth":
+        lazy = np.choose(tree.depth, [0.0, 0.0, 0.6, 0.1])
+    if pattern == "branch":
+        lazy = np.where(leaf & (branch != tree.index("a")), 0.8, 0.0)
+    truth = LabellerModel(tree, np.ones((1, len(tree))), lazy[None]).writes(0)
+    leaves = rng.integers(0, len(tree.leaves), count)
+    depths = np.array([rng.choice(truth.shape[1], p=truth[k]) for k in leaves])
+    labels = tree.ancestor_table[tree.leaves][leaves, depths].astype(np.int64)
+    probs = np.full((count, len(tree.leaves)), 0.1 / 23)
+    probs[np.arange(count), leaves] = 0.9
+    found = fitted(tree, labels, None, 1, evidence_of(tree, labels, probs).probabilities)
+    assert np.abs(found.writes(0) - truth).sum(1).mean() / 2 < 0.03
+    plain = learned(tree, evidence_of(tree, labels, probs))
+    worse = np.abs(plain.writes(0) - truth).sum(1).mean() / 2
+    assert (worse > 0.1) == (pattern != "kind")
+    half = evidence_of(tree, labels[::2], probs[::2]), evidence_of(tree, labels[1::2], probs[1::2])
+    assert chosen_form(tree, *half) == pattern
+
+
+def test_held_out_likelihood_is_that_of_the_labels():
+    """Brute force: the sum over leaves of P times T, but for the probability of the label."""
+    rng = np.random.default_rng(7)
+    labels, probs = rng.integers(0, len(DEEP), 50), rng.dirichlet(np.ones(6), 50)
+    model = model_of(DEEP, rng.uniform(0.2, 0.8, len(DEEP)), 0.3, 0.2)
+    table = table_of(DEEP, model.writes(0))
+    under = np.array([[v in DEEP.path(leaf) for leaf in DEEP.leaves] for v in range(len(DEEP))])
+    given = (probs * under[labels]).sum(1)
+    expected = np.log((probs * table[labels]).sum(1) / given).sum()
+    evidence = evidence_of(DEEP, labels, probs)
+    shares = evidence.probabilities / evidence.probabilities.sum(1, keepdims=True)
+    found = log_likelihood(model, replace(evidence, probabilities=shares))
+    assert found == pytest.approx(expected, abs=1e-9)

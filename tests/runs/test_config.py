@@ -40,6 +40,8 @@ from fedgrain.preparation.config_texts import differences
         ({"head": "softmax-margin", "margin_type": "wide"}, "choose one of incorrect, edge-dist"),
         ({"head": "softmax-margin", "margin_size": -1.0}, "margin_size is -1.0, but must lie"),
         ({"laziness": 0.1}, "only supervision projection uses it"),
+        ({"gce": 0.7, "head": "cond-sigmoid"}, "gce needs a likelihood, which cond-sigmoid has"),
+        ({"wrong_labels": "siblings"}, "wrong_labels is 'siblings', but must be siblings:SHARE"),
         ({"labeller": "fedmt"}, "labeller fedmt is for supervision learned, not for paper"),
         ({"labeller": "fedmt", "supervision": "learned"}, "needs the head flat-softmax or ps-soft"),
         ({"infer_knowledge": True, "knowledge": "inferred"}, "infer_knowledge is for simulations"),

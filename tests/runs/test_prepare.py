@@ -63,6 +63,29 @@ def test_a_share_of_the_labels_at_leaves_is_written_one_level_too_coarse(small) 
         assert np.array_equal(late.train.labels[changed], parents)
 
 
+@pytest.mark.parametrize("wrong", ["siblings:0.2", "shifted", "spelling"])
+def test_wrong_labels_are_leaves_of_the_same_family_or_one_misread_name(small, wrong) -> None:
+    honest, faulty, again = (
+        prepare(small(wrong_labels=kind)).federation for kind in (None, wrong, wrong)
+    )
+    tree = honest.taxonomy
+    for number, client in enumerate(honest.clients):
+        labels, found = client.train.labels, faulty.clients[number].train.labels
+        assert np.array_equal(found, again.clients[number].train.labels)
+        changed = labels != found
+        assert tree.is_leaf(labels[changed]).all() and tree.is_leaf(found[changed]).all()
+        same_family = tree.parents[labels[changed]] == tree.parents[found[changed]]
+        if wrong == "spelling":
+            assert len(set(labels[changed])) == len(set(found[changed])) == 1
+            assert not same_family.any()
+        elif wrong == "shifted" and number:
+            assert not changed.any()
+        else:
+            at_leaves = tree.is_leaf(labels)
+            assert same_family.all() and changed.any()
+            assert wrong == "shifted" or changed.sum() <= int(0.2 * at_leaves.sum() + 0.5)
+
+
 def test_a_simulation_may_infer_what_clients_know_from_the_labels_they_write(small) -> None:
     given = prepare(small(lazy_labels=0.3)).federation
     inferred = prepare(small(lazy_labels=0.3, infer_knowledge=True)).federation

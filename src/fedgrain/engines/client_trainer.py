@@ -16,6 +16,7 @@ from fedgrain.engines.built_model import BuiltModel
 from fedgrain.engines.fedmt_reader import FedMTReader
 from fedgrain.engines.label_reader import LabelReader
 from fedgrain.engines.model_spec import ModelSpec
+from fedgrain.engines.sibling_reader import SiblingReader
 from fedgrain.federated.averaging import State
 from fedgrain.federated.federation import Federation
 from fedgrain.federated.local_training import Loss, TrainingData, Update, train_locally
@@ -158,8 +159,10 @@ class ClientTrainer:
         return LogitCalibration(counts, spec.logit_calibration).to(self.model.device)
 
     def _label_reader(self, client: int) -> LabelReader:
-        kind = FedMTReader if self.model.spec.labeller == "fedmt" else LabelReader
-        return kind(self.model, self.federation.source, self.federation.clients[client])
+        kinds = {"stops": LabelReader, "siblings": SiblingReader, "fedmt": FedMTReader}
+        return kinds[self.model.spec.labeller](
+            self.model, self.federation.source, self.federation.clients[client]
+        )
 
     def _branch_known(self, client: int) -> NDArray[np.bool_]:
         """Return what a client's labellers know, or seem to know, where a branch is trained."""

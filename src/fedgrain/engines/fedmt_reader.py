@@ -40,7 +40,7 @@ class FedMTReader(LabelReader):
         predicted = torch.cat([block.indices for block in blocks]).cpu().numpy()
         coarse = self.part.labels[self.coarse]
         table = correspondence(coarse, predicted, leaves, sure.numpy())
-        supervised = supervise(head, "learned", writes=[table])
+        supervised = supervise(head, "learned", writes=[table], terms=self.model.spec.terms)
         targets = self.model.split(torch.from_numpy(coarse))
         found = [
             supervised.responsibilities(*block).cpu()

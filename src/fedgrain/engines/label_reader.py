@@ -25,12 +25,11 @@ from fedgrain.knowledge.labeller import (
     Evidence,
     LabellerModel,
     children_of,
-    gathered,
     inferred_known,
     label_counts,
     labeller_model,
 )
-from fedgrain.knowledge.labeller_em import learned
+from fedgrain.knowledge.labeller_em import fitted, learned
 
 _FULL_SHARE = 0.2  # of the loss that full labels make up at least
 _TRUSTING_ROUNDS = 10  # until what is learned about laziness is used in full
@@ -76,7 +75,7 @@ class LabelReader:
 
     def loss(self, round_number: int, weights: State) -> Supervised:
         """Return the loss for a round that starts from these weights."""
-        return self._supervised(_trusted(self.learned(weights), round_number))
+        return self._supervised(self.learned(weights).with_laziness(trust(round_number)))
 
     def shared_out(self, round_number: int, weights: State) -> tuple[Supervised, TrainingData]:
         """Return the loss for a round, and every label distributed over the leaves.
@@ -87,7 +86,7 @@ class LabelReader:
         assert isinstance(head, LeafSoftmax)  # the trainer asks no other
         logits = self._logits(weights)
         found = self._learned(logits)
-        supervised = self._supervised(_trusted(found, round_number))
+        supervised = self._supervised(found.with_laziness(trust(round_number)))
         labels = torch.from_numpy(self.part.labels)
         positions = head.leaf_position.cpu()[labels].clamp_min(0)
         weight = self.full_weight(self._laziness(found))
@@ -102,9 +101,10 @@ class LabelReader:
 
     def _laziness(self, found: LabellerModel) -> float:
         """Return how often the client's labellers write a leaf they know early, over all labels."""
-        leaf = self.model.taxonomy.leaves[0]  # the same for all leaves
-        labels = self.passes[:, 0]
-        return float((found.lazy[:, leaf] * labels).sum() / max(labels.sum(), 1.0))
+        leaves = self.model.taxonomy.leaves
+        lazy = found.lazy[:, leaves]
+        images = self.passes[:, leaves] / (1.0 - lazy)  # of leaves that they know, about
+        return float((lazy * images).sum() / max(images.sum(), 1.0))
 
     def at_branch(self, branch: int, weights: State) -> LabellerModel:
         """Return how the labellers write at one branch, as the net of this branch sees it."""
@@ -132,8 +132,7 @@ class LabelReader:
             found.append(of_children.masked_fill(columns == 0, -torch.inf).cpu())
         scores = torch.cat(found) if len(labels) else torch.empty(children.shape)
         taxonomy, part = self.model.taxonomy, self.part
-        count, shares = len(self.known), _shares(scores)
-        return learned(taxonomy, gathered(taxonomy, part.labels, part.labellers, count, shares))
+        return fitted(taxonomy, part.labels, part.labellers, len(self.known), _shares(scores))
 
     def _logits(self, weights: State) -> Tensor:
         """Return the model's logits for the coarse samples."""
@@ -149,12 +148,12 @@ class LabelReader:
         return np.zeros(len(rows), np.int64) if who is None else who[rows]
 
 
-def _trusted(labellers: LabellerModel, round_number: int) -> LabellerModel:
-    """Return the labellers as they are used in a round: early rounds believe less in laziness.
+def trust(round_number: int) -> float:
+    """Return how much of what is learned is used in a round: early rounds believe less in it.
 
     A model that has learned little cannot say which open images are of known classes.
     """
-    return labellers.with_laziness(min(1.0, round_number / _TRUSTING_ROUNDS))
+    return min(1.0, round_number / _TRUSTING_ROUNDS)
 
 
 def _shares(scores: Tensor) -> NDArray[np.float64]:

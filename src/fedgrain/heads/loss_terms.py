@@ -20,14 +20,26 @@ class LossTerms:
     ``ancestors`` adds -sum over the nodes a above the label's set of leaves of lambda(a) log P(a),
     a cross-entropy that knows the tree. lambda is ``ancestors`` at depth 1 and is multiplied by
     ``ancestor_decay`` with each further level; the root, of which P is 1, adds nothing.
+
+    ``gce`` q, the generalised cross-entropy (Zhang and Sabuncu, NeurIPS 2018), replaces -log p by
+    (1 - p^q) / q, so that labels the model finds improbable, perhaps wrong ones, pull less.
     """
 
     label_smoothing: float = 0.0
     ancestors: float = 0.0
     ancestor_decay: float = 1.0
+    gce: float = 0.0
 
     def __bool__(self) -> bool:
-        return self.label_smoothing > 0 or self.ancestors > 0
+        return self.label_smoothing > 0 or self.ancestors > 0 or self.gce > 0
+
+    def robust(self, losses: Tensor) -> Tensor:
+        """Return (1 - p^q) / q of losses -log p; as they are if q is 0."""
+        return -torch.expm1(-self.gce * losses) / self.gce if self.gce else losses
+
+    def robust_shares(self, head: Head, logits: Tensor, shares: Tensor) -> Tensor:
+        """Return the same for labels shared out over leaves [batch, leaves]."""
+        return (shares * self.robust(-head.leaf_log_probs(logits))).sum(1)
 
     def smoothed(self, head: Head, logits: Tensor, losses: Tensor, weights: Tensor) -> Tensor:
         """Return the losses [batch], smoothed; ``weights`` [batch] is what a label counts."""
@@ -38,6 +50,7 @@ class LossTerms:
 
     def of_branch(self, logits: Tensor, losses: Tensor) -> Tensor:
         """Return the losses of a branch, smoothed: every child has a share of a label."""
+        losses = self.robust(losses)
         if not self.label_smoothing:
             return losses
         everywhere = -at_least_float32(logits).log_softmax(1).mean(1)

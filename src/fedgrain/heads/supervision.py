@@ -52,6 +52,7 @@ class Supervised(nn.Module):
         losses = self._likelihood_losses(logits, labels)
         if not self.terms:
             return losses
+        losses = self.terms.robust(losses)
         entering = self.enters(labels if labels.ndim == 1 else labels[:, 0])
         losses = self.terms.smoothed(self.head, logits, losses, entering)
         if self.terms.ancestors:
@@ -99,7 +100,10 @@ class Supervised(nn.Module):
     def shared_loss(self, logits: Tensor, shares: Tensor) -> Tensor:
         """Mean loss over a batch whose labels were shared out over the leaves [batch, leaves]."""
         assert isinstance(self.head, LeafSoftmax)  # it made the shares
-        losses = self.head.shared_losses(logits, shares)
+        if self.terms.gce:
+            losses = self.terms.robust_shares(self.head, logits, shares)
+        else:
+            losses = self.head.shared_losses(logits, shares)
         if self.terms:
             losses = self.terms.smoothed(self.head, logits, losses, shares.sum(1))
         if self.terms.ancestors:

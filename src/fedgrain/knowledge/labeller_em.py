@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedgrain.knowledge.labeller import Evidence, Floats, Ints, LabellerModel
+from fedgrain.knowledge.labeller import Evidence, Floats, Ints, LabellerModel, gathered
+from fedgrain.randomness import numpy_generator
 from fedgrain.taxonomy.tree import BoolArray, Taxonomy
 
 _SLIP = 0.01  # how often a labeller names what it does not know: a slip, a guess
@@ -22,13 +23,39 @@ _POOLED_LABELS = 20.0  # labels at the site's laziness that an annotator starts 
 _ENOUGH = 5.0  # labels that decide whether an annotator knows a node
 _STEPS = 100  # at most
 _CLOSE = 1e-4  # it ends when no probability moves further
+_BETTER = 2.0  # of the log-likelihood, that a form with more numbers must gain
+
+# laziness has a value for leaves and one for inner nodes; or one for each depth, or for each branch
+# below the root, drawn towards these two
+FORMS = ("kind", "depth", "branch")
 
 
-def learned(taxonomy: Taxonomy, evidence: Evidence) -> LabellerModel:
-    """Return the model that explains the labels of a site best."""
+def fitted(
+    taxonomy: Taxonomy, labels: Ints, labellers: Ints | None, count: int, probabilities: Floats
+) -> LabellerModel:
+    """Return how the labellers of a site write, with the form of laziness that suits them.
+
+    The form is chosen on held-out labels: learned from one half of them, drawn once and for all, it
+    predicts the other half best. ``probabilities`` are as in :func:`gathered`.
+    """
+    first = np.zeros(len(labels), dtype=np.bool_)
+    drawn = numpy_generator(0, "held-out labels").permutation(len(labels))
+    first[drawn[: len(labels) // 2]] = True
+    coarse = taxonomy.child_counts[labels] > 0
+
+    def part(chosen: BoolArray) -> Evidence:
+        who = None if labellers is None else labellers[chosen]
+        return gathered(taxonomy, labels[chosen], who, count, probabilities[chosen[coarse]])
+
+    form = chosen_form(taxonomy, part(first), part(~first))
+    return learned(taxonomy, part(np.ones_like(first)), form)
+
+
+def learned(taxonomy: Taxonomy, evidence: Evidence, form: str = FORMS[0]) -> LabellerModel:
+    """Return the model that explains the labels of a site best, with laziness of one form."""
     model = first_model(taxonomy, evidence)
     for _ in range(_STEPS):
-        before, model = model, next_model(model, evidence)
+        before, model = model, next_model(model, evidence, form)
         moved = np.abs(model.knows - before.knows).max(), np.abs(model.lazy - before.lazy).max()
         if max(moved) < _CLOSE:
             break
@@ -43,10 +70,35 @@ def first_model(taxonomy: Taxonomy, evidence: Evidence) -> LabellerModel:
     return LabellerModel(taxonomy, knows, np.full(knows.shape, _FIRST_LAZINESS))
 
 
-def next_model(model: LabellerModel, evidence: Evidence) -> LabellerModel:
-    """Return the model after one step of EM. The :func:`bound` of a single labeller never falls."""
+def chosen_form(taxonomy: Taxonomy, some: Evidence, others: Evidence) -> str:
+    """Return the form of laziness, learned from some labels, that predicts the others best.
+
+    A form with more numbers is taken only if it is clearly better.
+    """
+    by_form = [log_likelihood(learned(taxonomy, some, form), others) for form in FORMS]
+    needed = np.arange(len(FORMS)) > 0
+    best = int(np.argmax(np.array(by_form) - _BETTER * needed))
+    return FORMS[best]
+
+
+def log_likelihood(model: LabellerModel, evidence: Evidence) -> float:
+    """Return the log-probability of labels given the model of who wrote them.
+
+    Without that of the images' classes, which is the same for every labeller.
+    """
+    stops = np.clip(model.stops, _SLIP, 1.0 - _SLIP)
+    passed = (evidence.passes * np.log1p(-stops))[:, 1:].sum()
+    weights = (evidence.probabilities * stops[_places(evidence)]).sum(axis=1)
+    return float(passed + np.log(np.maximum(weights, 1e-300)).sum())
+
+
+def next_model(model: LabellerModel, evidence: Evidence, form: str = FORMS[0]) -> LabellerModel:
+    """Return the model after one step of EM.
+
+    With the first form of laziness the :func:`bound` of a single labeller never falls.
+    """
     stopped = stop_counts(model, evidence, stop_shares(model, evidence))
-    lazier = replace(model, lazy=_laziness(model, evidence, stopped))
+    lazier = replace(model, lazy=_laziness(model, evidence, stopped, form))
     return replace(lazier, knows=_knowledge(lazier, evidence, stopped))
 
 
@@ -91,10 +143,11 @@ def bound(model: LabellerModel, evidence: Evidence) -> float:
 # -- the steps -------------------------------------------------------------------------------------
 
 
-def _laziness(model: LabellerModel, evidence: Evidence, stopped: Floats) -> Floats:
+def _laziness(model: LabellerModel, evidence: Evidence, stopped: Floats, form: str) -> Floats:
     """M-step: return how often labellers stop before what they know, for leaves and inner nodes.
 
-    Each of several labellers is drawn towards all of them together.
+    Each of several labellers is drawn towards all of them together, and each depth or branch
+    towards all of the labeller's.
     """
     lazy = np.empty_like(model.lazy)
     early, full = model.knows * stopped, model.knows * evidence.passes
@@ -107,6 +160,14 @@ def _laziness(model: LabellerModel, evidence: Evidence, stopped: Floats) -> Floa
         if len(stops) > 1:
             rates = (stops + _POOLED_LABELS * rate) / (labels + _POOLED_LABELS)
         lazy[:, kind] = np.minimum(rates, _MOST)[:, None]
+        if form == FORMS[0]:
+            continue
+        for part in _parts(model.taxonomy, form):
+            within = counted & part
+            own = np.where(within, early, 0.0).sum(axis=1)
+            seen = own + np.where(within, full, 0.0).sum(axis=1)
+            shrunk = (own + _POOLED_LABELS * rates) / (seen + _POOLED_LABELS)
+            lazy[:, kind & part] = np.minimum(shrunk, _MOST)[:, None]
     return lazy
 
 
@@ -150,6 +211,13 @@ def _kinds(taxonomy: Taxonomy) -> tuple[BoolArray, BoolArray]:
     """Return the masks of leaves and of inner nodes."""
     leaves = taxonomy.child_counts == 0
     return leaves, ~leaves
+
+
+def _parts(taxonomy: Taxonomy, form: str) -> list[BoolArray]:
+    """Return masks of the nodes of each depth, or of each branch below the root."""
+    table = taxonomy.ancestor_table
+    of_node = taxonomy.depth if form == "depth" else table[:, min(1, table.shape[1] - 1)]
+    return [of_node == value for value in np.unique(of_node[1:]).tolist()]
 
 
 def _places(evidence: Evidence) -> tuple[Ints, Ints]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedgrain.data.images import LabelledImages
 from fedgrain.federated import Client
 from fedgrain.knowledge.labeller import LabellerModel, children_of, gathered
-from fedgrain.knowledge.labeller_em import learned, stop_counts, stop_shares
+from fedgrain.knowledge.labeller_em import fitted, stop_counts, stop_shares
 from fedgrain.models.trained_model import Images, TrainedModel
 
 _NOT_NAMED = "(not named)"
@@ -122,7 +122,9 @@ def check_labels(model: TrainedModel, images: Images, site: Wrote) -> list[Label
     evidence = gathered(
         tree, site.labels, site.labellers, len(site.names), np.concatenate(probabilities)
     )
-    found = learned(tree, evidence)
+    found = fitted(
+        tree, site.labels, site.labellers, len(site.names), np.concatenate(probabilities)
+    )
     stopped = stop_counts(found, evidence, stop_shares(found, evidence))
     doubted = _doubts(site, np.concatenate(own), np.concatenate(seems))
     return [

@@ -12,6 +12,7 @@ from fedgrain.data import LabelledImages, split_validation
 from fedgrain.federated import Client, LabelledPart
 from fedgrain.knowledge import Knowledge, project, project_known
 from fedgrain.preparation.config import Config
+from fedgrain.preparation.label_faults import with_faults
 from fedgrain.preparation.labellers import Labellers, labellers
 from fedgrain.randomness import numpy_generator
 from fedgrain.taxonomy import Taxonomy
@@ -38,8 +39,7 @@ def labelled_clients(
     def labelled(number: int, images: Indices) -> LabelledPart:
         wrote = nodes[images] if written is None else written[number, nodes[images]]
         labels: Indices = wrote.astype(np.int64)
-        if config.lazy_labels:
-            labels = _written_lazily(config, taxonomy, labels, number)
+        labels = with_faults(config, taxonomy, labels, number)
         return people[number].part(data, images, labels)
 
     clients = []
@@ -134,19 +134,6 @@ def _warn_of_replaced_labels(
             "on the labels as they are",
             stacklevel=2,
         )
-
-
-def _written_lazily(
-    config: Config, taxonomy: Taxonomy, labels: NDArray[np.int64], client: int
-) -> NDArray[np.int64]:
-    """Replace a random share of the client's leaf labels by their parents."""
-    at_leaves = np.flatnonzero(np.isin(labels, taxonomy.leaves))
-    generator = numpy_generator(config.seed, "lazy labels", client)
-    count = int(config.lazy_labels * len(at_leaves) + 0.5)
-    lazy = generator.permutation(at_leaves)[:count]
-    written = labels.copy()
-    written[lazy] = taxonomy.parents[labels[lazy]]
-    return written
 
 
 def _has_validation(config: Config, data: LabelledImages) -> bool:

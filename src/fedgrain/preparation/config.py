@@ -127,6 +127,9 @@ class Config:
     lazy_labels: float = _setting(
         0.0, "for experiments: share of leaf labels replaced by their parent"
     )
+    wrong_labels: str | None = _setting(
+        None, "for experiments: leaf labels that are wrong: siblings:SHARE, shifted or spelling"
+    )
     infer_knowledge: bool = _setting(
         False, "for experiments: what simulated clients know is inferred from their labels"
     )
@@ -175,6 +178,7 @@ class Config:
         0.0, "flat-softmax, ps-softmax: weight of -log P(a) at depth 1 for a above the label's set"
     )
     ancestor_decay: float = _setting(1.0, "ancestor_terms: factor of the weight per level")
+    gce: float = _setting(0.0, "generalised cross-entropy: its q; 0 is the plain loss")
     restricted_softmax: float | None = _setting(
         None, "FedRS: factor of the scores of classes a client has no label of (the paper: 0.5)"
     )

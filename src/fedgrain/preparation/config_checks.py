@@ -28,7 +28,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "hidden": (1, 4096), "views": (1, 1000),
     "label_smoothing": (0, 0.999), "sam": (0, 1e3), "step_rounds": (1, _LARGE),
     "ancestor_terms": (0, 1e3), "ancestor_decay": (0, 1e3), "restricted_softmax": (0, 1),
-    "logit_calibration": (0, 1e3), "step_factor": (0, 1),
+    "gce": (0, 1), "logit_calibration": (0, 1e3), "step_factor": (0, 1),
     "only_client": (0, _LARGE), "lazy_labels": (0, 1), "average_rounds": (1, _LARGE),
 }  # fmt: skip
 
@@ -47,6 +47,13 @@ def check_settings(config: Config) -> None:
     if config.laziness and "projection" not in (read_as, config.first_stage_supervision):
         raise ConfigError(f"laziness is {config.laziness}, but only supervision projection uses it")
     _check_head(config)
+    if config.wrong_labels is not None and not re.fullmatch(
+        r"siblings:(0?\.\d+|0|1)|shifted|spelling", config.wrong_labels
+    ):
+        raise ConfigError(
+            f"wrong_labels is {config.wrong_labels!r}, but must be siblings:SHARE with a share "
+            "from 0 to 1, shifted or spelling"
+        )
     if config.infer_knowledge and not config.simulated:
         raise ConfigError(
             "infer_knowledge is for simulations, where a generator decides what clients know; set "
@@ -137,6 +144,11 @@ def _check_terms(config: Config, chosen: str) -> None:
         raise ConfigError(
             f"label_smoothing spreads a label over the leaves, which {chosen} does not; "
             f"choose {' or '.join(spread)}, or set it to 0"
+        )
+    if config.gce and config.head not in spread:
+        raise ConfigError(
+            f"gce needs a likelihood, which {config.head} has not; choose {' or '.join(spread)}, "
+            "or set it to 0"
         )
     able = [entry.name for entry in HEADS.values() if entry.responsibilities]
     if config.ancestor_terms and chosen not in able:

@@ -191,7 +191,7 @@ def model_spec(config: Config, image_size: int, trunk: TrunkSpec | None = None) 
         config.head_settings,
         config.restricted_softmax,
         config.logit_calibration,
-        LossTerms(config.label_smoothing, config.ancestor_terms, config.ancestor_decay),
+        LossTerms(config.label_smoothing, config.ancestor_terms, config.ancestor_decay, config.gce),
         trunk,
         config.labeller,
     )
