@@ -26,7 +26,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist worksteal -n $$($(BIN)
 
 # On top of it, everything for tests, lint, benchmarks and documentation.
 .venv/.ready: .venv/.lean
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 demo: .venv/.lean

@@ -86,6 +86,7 @@ def wait() -> None:
     """Fork for every job that comes; in a fork, do the job and return."""
     for module in LOADED:
         importlib.import_module(module)
+    importlib.import_module("fedgrain.taxonomy.wordnet").wordnet()  # a table that never changes
     for line in sys.stdin:
         job = json.loads(line)
         for module in job["load"]:

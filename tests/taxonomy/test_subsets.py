@@ -111,7 +111,7 @@ def test_block_scores_are_the_scores(tree, most, cohesive):
         np.testing.assert_allclose(BlockScores(candidates)(rows), single, rtol=0, atol=1e-12)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @example(PART_OF_A_PART, 5, "cohesive")
 @example(PART_OF_A_PART, 5, "neutral")
 @given(ALL_TREES, st.integers(2, 9), st.sampled_from(["cohesive", "neutral"]))

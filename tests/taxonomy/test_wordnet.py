@@ -127,7 +127,7 @@ def literal_path_rule(
     return tree
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_the_path_rule_equals_a_literal_one_on_random_graphs(data):
     size = data.draw(st.integers(2, 14))
