@@ -34,6 +34,7 @@ HOLDS = {
     "membership": "Flower: who takes part",
     "pictures": "drawn",
     "report": "pages",
+    "refinement": "finer labels",
     "cli": "fedgrain ...",
 }
 FLOWS = {  # from: (to, what)
@@ -56,7 +57,8 @@ FLOWS = {  # from: (to, what)
     ("deployment", "membership"): "",
     ("membership", "pictures"): "run folders",
     ("pictures", "report"): "",
-    ("report", "cli"): "",
+    ("report", "refinement"): "",
+    ("refinement", "cli"): "",
 }
 COLUMNS, WIDTH, HEIGHT = 5, 2.3, 1.0
 ROWS = -(-len(ROOMS) // COLUMNS)

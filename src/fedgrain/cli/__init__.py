@@ -15,6 +15,7 @@ from fedgrain.cli import (
     importing,
     knowledge,
     predict,
+    refine,
     report,
     run,
     study,
@@ -29,7 +30,8 @@ __all__ = ["build_parser", "main"]
 
 LONGEST = 5000  # characters of a message
 COMMANDS = (
-    taxonomy, knowledge, importing, data, run, predict, export, study, table, report, flower,
+    taxonomy, knowledge, importing, data, run, predict, refine, export, study, table, report,
+    flower,
 )  # fmt: skip
 
 

@@ -31,6 +31,15 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_net_weights(parser: argparse.ArgumentParser) -> None:
+    """Add ``--net-weights``: where the weights of a pretrained trunk are."""
+    parser.add_argument(
+        "--net-weights",
+        metavar="FILE",
+        help="weights of the model's pretrained trunk, if they are not where they were in training",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``: one JSON object on standard output."""
     parser.add_argument(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.catalogue import EXCHANGE_FORMATS, PREDICTION_FORMATS, RULES, dataset
-from fedgrain.cli.arguments import add_json, add_trust, print_json
+from fedgrain.cli.arguments import add_json, add_net_weights, add_trust, print_json
 from fedgrain.errors import DataError
 from fedgrain.files import written_whole
 
@@ -85,7 +85,7 @@ def _add_predict(commands: Any) -> None:
     parser.add_argument(
         "--allow-links", action="store_true", help="follow links that lead out of a folder"
     )
-    _add_net_weights(parser)
+    add_net_weights(parser)
     add_trust(parser)
     parser.set_defaults(run=_run_predict)
 
@@ -115,18 +115,10 @@ def _add_evaluate(commands: Any) -> None:
         "P > 0.5 or P >= --threshold, or the one with the highest expected HF",
     )
     parser.add_argument("--threshold", type=float, metavar="P", help="of the rule threshold")
-    _add_net_weights(parser)
+    add_net_weights(parser)
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=_run_evaluate)
-
-
-def _add_net_weights(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--net-weights",
-        metavar="FILE",
-        help="weights of the model's pretrained trunk, if they are not where they were in training",
-    )
 
 
 def _run_predict(args: argparse.Namespace) -> int:

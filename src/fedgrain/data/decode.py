@@ -68,7 +68,7 @@ def decode_image(path: str | Path, size: int, interpolation: str = "bilinear") -
     as from 0 to 1 or from 0 to 255, and transparent pixels become white. Only plain files of the
     :data:`_FORMATS` are read.
     """
-    with _bombs_are_errors(), opened_image(path) as image:
+    with bombs_are_errors(), opened_image(path) as image:
         return np.asarray(upright_square(image, size, interpolation), dtype=np.uint8)
 
 
@@ -81,7 +81,7 @@ def opened_image(path: str | Path) -> Iterator[Image.Image]:
 
 def upright_square(image: Image.Image, size: int, interpolation: str = "bilinear") -> Image.Image:
     """Return an image as RGB: upright by EXIF, shorter side resized to ``size``, centre crop."""
-    upright = _as_rgb(ImageOps.exif_transpose(image))
+    upright = as_rgb(ImageOps.exif_transpose(image))
     if upright.size == (size, size):
         return upright
     width, height = upright.size
@@ -143,7 +143,8 @@ def _formats_named() -> Iterator[None]:
         raise DataError(f"not an image of the formats {', '.join(_FORMATS)}") from None
 
 
-def _as_rgb(image: Image.Image) -> Image.Image:
+def as_rgb(image: Image.Image) -> Image.Image:
+    """Return an image of any kind as RGB."""
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode == "I" or image.mode.startswith("I;16"):
@@ -172,7 +173,7 @@ def float_pixels(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 @contextmanager
-def _bombs_are_errors() -> Iterator[None]:
+def bombs_are_errors() -> Iterator[None]:
     """Refuse images of more than 89 million pixels, of which Pillow only warns.
 
     Its other warnings, such as a damaged EXIF block, would come once per image.

@@ -27,6 +27,16 @@ from fedgrain.taxonomy.tree import Taxonomy
 
 _REQUIRED = ("path", "label")
 COLUMNS = (*_REQUIRED, "client", "annotator", "split")
+# what fedgrain refine and fedgrain review add: where a label came from; a run does not read them
+ORIGIN = (
+    "given_label",
+    "given_annotator",
+    "source",
+    "proposal",
+    "probability",
+    "guarantee",
+    "gain",
+)
 SPLITS = ("train", "validation", "test")
 SPLIT_NAMES = {**{name: name for name in SPLITS}, "val": "validation"}
 
@@ -51,7 +61,17 @@ def read_manifest(path: str | Path, taxonomy: Taxonomy, mistakes: Mistakes | Non
     """
     path = Path(path)
     found = Mistakes(path) if mistakes is None else mistakes
-    rows = list(manifest_rows(path, found))
+    checked = checked_rows(path, list(manifest_rows(path, found)), taxonomy, found)
+    if mistakes is None:
+        found.refuse()
+        tell_forgiven(found)
+    return checked
+
+
+def checked_rows(
+    path: Path, rows: Sequence[tuple[str, dict[str, str]]], taxonomy: Taxonomy, found: Mistakes
+) -> Rows:
+    """Check the rows of a manifest that :func:`manifest_rows` has read, adding mistakes."""
     if not rows and not found.groups:
         raise DataError(f"{path}: the manifest lists no images; write one row per image")
     labels = LabelReader(taxonomy, found)
@@ -77,9 +97,6 @@ def read_manifest(path: str | Path, taxonomy: Taxonomy, mistakes: Mistakes | Non
         columns["client"].append(spelling.get(client, client))
         if client in spelling:
             found.note(f"the client {client!r} as {spelling[client]!r}")
-    if mistakes is None:
-        found.refuse()
-        tell_forgiven(found)
     present = rows[0][1] if rows else {}
     return Rows(
         paths=tuple(line_of),
@@ -181,16 +198,17 @@ def read_split(split: str, where: str, mistakes: Mistakes) -> str:
 
 def _check_header(path: Path, mistakes: Mistakes, header: list[str]) -> None:
     """Correct the case of the header in place, and refuse one that is not a manifest's."""
+    known = (*COLUMNS, *ORIGIN)
     for place, name in enumerate(header):
-        if name not in COLUMNS and folded(name) in COLUMNS:
+        if name not in known and folded(name) in known:
             header[place] = folded(name)
             mistakes.note(f"the column {name!r} as {header[place]!r}")
     missing = [name for name in _REQUIRED if name not in header]
-    unknown = [name for name in header if name not in COLUMNS]
+    unknown = [name for name in header if name not in known]
     if missing or unknown or len(set(header)) < len(header):
         raise DataError(
             f"{path}, line 1: the header is {','.join(header)!r}; write path,label and optionally "
-            "client, annotator and split, each once"
+            "client, annotator and split, each once (and what fedgrain refine adds)"
         )
 
 

@@ -6,8 +6,6 @@ the page's Content-Security-Policy allows only the two scripts that are hashed h
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from fedgrain.pictures.interactive_plots import tree_trace
 from fedgrain.plugins import Trust
 from fedgrain.report.answers import Watch, no_watch
 from fedgrain.report.page_parts import Page
-from fedgrain.report.templating import environment, template_text
+from fedgrain.report.templating import environment, script_hash, template_text
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.version import __version__
 
@@ -93,9 +91,3 @@ def _rendered(template: str, own: Sequence[str], **content: Any) -> str:
             **content,
         )
     )
-
-
-def script_hash(text: str) -> str:
-    """Return the hash by which a Content-Security-Policy allows an inline script."""
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -32,3 +34,9 @@ def breakable(text: str) -> Markup:
 def template_text(name: str) -> str:
     """Return a file of the templates as it is, such as a style sheet."""
     return (files("fedgrain.report") / "templates" / name).read_text("utf-8")
+
+
+def script_hash(text: str) -> str:
+    """Return the hash by which a Content-Security-Policy allows an inline script."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

@@ -1,0 +1,24 @@
+"""The nodes of each image whose guarantees a calibrated model knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgrain.calibration.guarantee import greedy_path, path_probabilities
+from fedgrain.models.trained_model import TrainedModel
+from fedgrain.refinement.proposals import Chains
+
+
+def chains_of(model: TrainedModel, log_probs: NDArray[np.floating[Any]]) -> Chains:
+    """Return the chain of each image [images, nodes]; without nodes if there is no calibration."""
+    if model.calibration is None:
+        none = np.empty((len(log_probs), 0))
+        return Chains(none.astype(np.int64), none)
+    path = greedy_path(log_probs, model.taxonomy)
+    along = path_probabilities(log_probs, path, model.taxonomy)
+    guarantees = np.where(path < 0, 0.0, model.calibration.nodes.guarantee_of(along))
+    guarantees[:, 0] = 1.0  # the root holds everything
+    return Chains(path, guarantees)
