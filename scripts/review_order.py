@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -120,42 +122,44 @@ def trained(config: Config, prepared: Prepared) -> tuple[float, TrainedModel]:
 def study(out: Path, seeds: list[int], rounds: int | None) -> dict[str, Any]:
     """Train what is missing and return every HF: found[seed][order][share]."""
     found: dict[str, Any] = json.loads(out.read_text("utf-8")) if out.exists() else {}
-    runs = 1 + len(ORDERS) * len(SHARES)
     for seed in seeds:
         own = found.setdefault(str(seed), {order: {} for order in ORDERS})
-        if sum(len(own[order]) for order in ORDERS) == runs - 1:
-            continue
-        config = with_weights_hash(completed(config_of(seed, rounds)))
-        with one_thread(), tqdm(total=runs, desc=f"seed {seed}", unit=" runs") as bar:
-            prepared = prepare(config)
-            coarse = coarse_labels(prepared)
-            own["coarse"], (own["none"], model) = (
-                len(coarse.places),
-                trained(config, prepared, seed),
-            )
-            bar.update()
-            orders = {
-                "expected gain": np.argsort(
-                    -expected_gains(model, prepared, coarse), kind="stable"
-                ),
-                "random": numpy_generator(seed, "order of review").permutation(len(coarse.places)),
-            }
-            for order in ORDERS:
-                for share in SHARES:
-                    if str(share) not in own[order]:
-                        chosen = orders[order][: round(share * len(coarse.places))]
-                        again = reviewed(prepared, coarse, chosen)
-                        own[order][str(share)] = trained(config, again)[0]
-                        write_text(out, json.dumps(found, indent=2) + "\n")
-                    bar.update()
+        if not complete(own):
+            for _ in trained_seed(own, seed, rounds):
+                write_text(out, json.dumps(found, indent=2) + "\n")
     return found
+
+
+def complete(own: dict[str, Any]) -> bool:
+    """Return whether every order of a seed has every share."""
+    return all(len(own[order]) == len(SHARES) for order in ORDERS)
+
+
+def trained_seed(own: dict[str, Any], seed: int, rounds: int | None) -> Iterator[None]:
+    """Train what is missing of one seed; yield after each run."""
+    config = with_weights_hash(completed(config_of(seed, rounds)))
+    runs = 1 + len(ORDERS) * len(SHARES)
+    with one_thread(), tqdm(total=runs, desc=f"seed {seed}", unit=" runs") as bar:
+        prepared = prepare(config)
+        coarse = coarse_labels(prepared)
+        count = own["coarse"] = len(coarse.places)
+        own["none"], model = trained(config, prepared)
+        bar.update()
+        orders = {
+            "expected gain": np.argsort(-expected_gains(model, prepared, coarse), kind="stable"),
+            "random": numpy_generator(seed, "order of review").permutation(count),
+        }
+        for order, share in product(ORDERS, SHARES):
+            if str(share) not in own[order]:
+                again = reviewed(prepared, coarse, orders[order][: round(share * count)])
+                own[order][str(share)] = trained(config, again)[0]
+                yield
+            bar.update()
 
 
 def table(found: dict[str, Any]) -> str:
     """Return HF over the share reviewed, the mean over the seeds with all values."""
-    done = [
-        own for own in found.values() if all(len(own[order]) == len(SHARES) for order in ORDERS)
-    ]
+    done = [own for own in found.values() if complete(own)]
     before = [own["none"] for own in done]
     lines = [f"{len(done)} seeds; nothing reviewed: HF {_with_all(before)}", "",
              f"{'reviewed':<10}" + "".join(f"{order:<32}" for order in ORDERS)]  # fmt: skip
