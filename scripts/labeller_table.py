@@ -1,0 +1,125 @@
+"""The table of the learned labeller: what each way to read labels reaches where labels are faulty.
+
+    python scripts/labeller_table.py studies/cifar100-labeller-* [--picture docs/figures/labeller]
+
+Each folder is a study with one share of lazy labels or one kind of wrong labels; alphas and faults
+are the rows, methods the columns. A cell has HF and leaf accuracy, with 95% intervals from three
+seeds on. The last columns say how far the learned labeller is from the best of its row.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fedgrain.checked_json import read_checked_json
+from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
+from fedgrain.studies.collect import read_results, run_folders
+from fedgrain.studies.intervals import Estimate, estimate
+from publish_study import markdown
+
+NAMES = {  # what a method's settings are called here; the same in every method
+    "flat-softmax/": "",
+    "+responsibilities=round": "",
+    "+infer_knowledge=true": ", inferred",
+    "+labeller=fedmt": ": FedMT",
+    "+labeller=siblings": ": siblings",
+    "+label_smoothing=0.1": ", label smoothing",
+    "+gce=0.7": ", GCE",
+}
+LEARNED = "learned"
+COLOURS = ("#8C8C8C", "#0072B2", "#D55E00", "#E69F00", "#8B1A1A", "#009E73")
+Cell = tuple[Estimate, Estimate]  # HF, leaf accuracy
+Rows = dict[str, dict[str, Cell]]  # alpha and fault; method
+
+
+def short(method: str) -> str:
+    """Return the name of a method without what all have.
+
+    >>> short("flat-softmax/projection+responsibilities=round+infer_knowledge=true")
+    'projection, inferred'
+    """
+    for long, name in NAMES.items():
+        method = method.replace(long, name)
+    return method
+
+
+def cells(folder: Path) -> Rows:
+    """Return the finished cells of a study."""
+    study, rows = read_results(folder).study, Rows()
+    settings = study.settings
+    fault = settings.get("wrong_labels") or f"{float(settings.get('lazy_labels') or 0):g}"
+    for alpha in study.alphas:
+        row = rows.setdefault(f"{alpha:g}; {fault}", {})
+        for method in study.methods:
+            found = [
+                read_checked_json(run.result)
+                for seed in study.seeds
+                for run in run_folders(folder, study, study.datasets[0], method, alpha, seed)
+                if run.result.exists()
+            ]
+            if found:
+                hf, exact = ([one[name] for one in found] for name in ("hf", "accuracy"))
+                row[short(method)] = estimate(hf), estimate(exact)
+    return {name: row for name, row in rows.items() if row}
+
+
+def table(rows: Rows) -> str:
+    """Return the cells as Markdown, the best HF of a row bold."""
+    methods = list(dict.fromkeys(method for row in rows.values() for method in row))
+    lines = []
+    for name, row in rows.items():
+        best = max(hf.mean for hf, _ in row.values())
+        line = [name]
+        for method in methods:
+            text = ", ".join(map(spoken, row[method])) if method in row else "not run"
+            bold = method in row and f"{row[method][0].mean:.3f}" == f"{best:.3f}"
+            line.append(f"**{text}**" if bold else text)
+        gaps = ["", ""]
+        if LEARNED in row:
+            tops = [max(cell[side].mean for cell in row.values()) for side in (0, 1)]
+            gaps = [f"{tops[side] - row[LEARNED][side].mean:.3f}" for side in (0, 1)]
+        lines.append([*line, *gaps])
+    return markdown(["alpha; fault", *methods, "HF below best", "accuracy below best"], lines)
+
+
+def spoken(found: Estimate) -> str:
+    """Return a mean, and its interval if there are enough seeds."""
+    return f"{found.mean:.3f}" + (f" ± {found.interval:.3f}" if found.interval else "")
+
+
+def draw(rows: Rows, path_stem: Path) -> None:
+    """Draw HF of each method in each row."""
+    methods = list(dict.fromkeys(method for row in rows.values() for method in row))
+    figure = new_figure(7.6, 3.8)
+    axes = figure.add_axes((0.09, 0.17, 0.62, 0.78))
+    for number, method in enumerate(methods):
+        places = [place for place, row in enumerate(rows.values()) if method in row]
+        found = [row[method][0] for row in rows.values() if method in row]
+        axes.errorbar(places, [one.mean for one in found], [one.interval or 0.0 for one in found],
+                      color=COLOURS[number % len(COLOURS)], marker="osD^v*"[number % 6], lw=0,
+                      elinewidth=1.2, ms=7 if method != LEARNED else 10, label=method)  # fmt: skip
+    plain_axes(axes)
+    axes.set_xticks(range(len(rows)), list(rows))
+    axes.set_xlabel("alpha; share of labels too coarse, or what is wrong")
+    axes.set_ylabel("hierarchical F")
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=9)
+    write_picture(figure, path_stem)
+
+
+def main() -> None:
+    """Print the table, and draw it if asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("studies", nargs="+", type=Path)
+    parser.add_argument("--picture", type=Path, help="also draw it: path without its ending")
+    args = parser.parse_args()
+    rows: Rows = {}
+    for folder in args.studies:
+        rows.update(cells(folder))
+    print(table(rows))
+    if args.picture:
+        draw(rows, args.picture)
+
+
+if __name__ == "__main__":
+    main()

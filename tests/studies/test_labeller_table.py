@@ -1,0 +1,30 @@
+"""The table of the learned labeller, from a study written by hand."""
+
+from pathlib import Path
+
+from hand_made_study import write_study
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+def test_the_learned_labeller_is_compared_with_the_best_of_its_row(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import labeller_table
+
+    scores = {
+        ("flat-softmax/projection", 0.9): [0.80, 0.82, 0.81],
+        ("flat-softmax/learned", 0.9): [0.79, 0.81, 0.80],
+        ("flat-softmax/marginal", 0.9): [0.60, 0.60, 0.60],
+    }
+    write_study(tmp_path / "honest", scores)
+    rows = labeller_table.cells(tmp_path / "honest")
+    head, _, row = labeller_table.table(rows).strip().splitlines()
+    names, cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in (head, row))
+    assert names[:4] == ["alpha; fault", "projection", "learned", "marginal"]
+    assert cells[0] == "0.9; 0"
+    assert cells[1] == "**0.810 ± 0.025, 0.510 ± 0.025**"  # t(0.975, 2) * 0.01 / sqrt(3)
+    assert cells[2].startswith("0.800") and cells[4:] == ["0.010", "0.010"]
+    labeller_table.draw(rows, tmp_path / "picture")
+    assert (tmp_path / "picture.svg").exists()
+    name = "flat-softmax/learned+responsibilities=round+labeller=fedmt"
+    assert labeller_table.short(name) == "learned: FedMT"
