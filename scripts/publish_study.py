@@ -13,10 +13,12 @@ The copy is a study folder as well: `fedgrain table` and `fedgrain report --no-i
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -24,8 +26,11 @@ from typing import Any
 
 from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
+from fedgrain.nets import build_net
 from fedgrain.pictures.study_figures import draw_study
 from fedgrain.preparation.config import read_config
+from fedgrain.preparation.zero_shot import seen_taxonomy
+from fedgrain.randomness import numpy_generator, torch_generator_from
 from fedgrain.studies.collect import Results, paper_figures, read_results
 from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.methods import method_name
@@ -33,6 +38,8 @@ from fedgrain.studies.planned_runs import cell_runs, plan_runs
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.studies.table_formats import format_tables
 from fedgrain.studies.tables import score_tables
+from fedgrain.taxonomy import Taxonomy, coarsen
+from fedgrain.taxonomy.classes import dataset_taxonomy
 
 KEPT = ("config.toml", "result.json", "metrics.jsonl", "environment.json")
 
@@ -235,6 +242,7 @@ def ranking(folder: Path, results: Results) -> str:
     metric, study = list(results.metrics)[-1], results.study
     weighed = cell_means(folder, results, again(folder, "expected-hf"))
     accuracies = cell_accuracies(folder, results)
+    costs = cell_costs(folder, results)
     rows = []
     for dataset, alpha in product(study.datasets, sorted(study.alphas, reverse=True)):
         found = {
@@ -247,9 +255,74 @@ def ranking(folder: Path, results: Results) -> str:
             also = weighed.get((dataset, method, alpha))
             accuracy = f"{accuracies[dataset, method, alpha]:.3f}"
             named = "" if also is None else f"{also:.3f}"
-            rows.append([f"{alpha:g}", method, f"{seeds}", _with_interval(value), accuracy, named])
+            row = [f"{alpha:g}", method, f"{seeds}", _with_interval(value), accuracy, named]
+            rows.append([*row, *costs[dataset, method, alpha]])
     names = ["alpha", "method", "seeds", results.metrics[metric], "leaf accuracy"]
-    return markdown([*names, "HF by `expected-hf`"], rows)
+    return markdown([*names, "HF by `expected-hf`", *COST], rows)
+
+
+COST = ["rounds", "minutes of one core", "MB sent"]
+
+
+def cell_costs(folder: Path, results: Results) -> dict[tuple[str, str, float], list[str]]:
+    """Return what a seed of each cell cost in the mean: rounds, minutes of one core, bytes.
+
+    Runs before 0.2 recorded the time of their one thread on the clock, which is then given, and who
+    trained in each round, from which the bytes follow.
+    """
+    study, rates, costs = results.study, StudyFolder(folder).rates(), {}
+    for dataset, method, alpha in product(study.datasets, study.methods, study.alphas):
+        found: list[tuple[float, float, float]] = []
+        for seed in study.seeds:
+            names = cell_runs(study, dataset, method, alpha, seed, rates)
+            paths = [folder / "runs" / name / "result.json" for name in names]
+            if not all(path.exists() for path in paths):
+                continue
+            values = [read_checked_json(path) for path in paths]
+            pairs = zip(values, paths, strict=True)
+            sent = [one["bytes_sent"] if "bytes_sent" in one else sent_in(p) for one, p in pairs]
+            found.append((
+                sum(one["rounds"] + one["cycles"] for one in values),
+                sum(one.get("core_seconds", one["seconds"]) for one in values) / 60,
+                sum(sent) / 1e6,
+            ))  # fmt: skip
+        if found:
+            rounds, minutes, size = map(fmean, zip(*found, strict=True))
+            costs[dataset, method, alpha] = [f"{rounds:.0f}", f"{minutes:.1f}", f"{size:.0f}"]
+    return costs
+
+
+def sent_in(result: Path) -> int:
+    """Return the bytes a run of an older version sent: weights to each client, and back."""
+    config = read_config(result.with_name("config.toml")).complete()
+    tree = coarse_tree(config.dataset, config.max_children, config.zero_shot and config.seed)
+    whole = {"flat-softmax": len(tree.leaves), "softmax-descendant": len(tree),
+             "softmax-margin": len(tree)}.get(config.head, len(tree) - 1)  # fmt: skip
+    sent = 0
+    for line in result.with_name("metrics.jsonl").read_text("utf-8").splitlines():
+        about = json.loads(line)
+        sent += 8 * len(about["clients"]) * numbers(config.dataset, whole)
+        for branch in about.get("branches", []):
+            outputs = len(tree.children(tree.index(branch["branch"])))
+            sent += 8 * len(branch["clients"]) * numbers(config.dataset, outputs)
+    return sent
+
+
+@cache
+def coarse_tree(dataset: str, max_children: int, seed: int | bool) -> Taxonomy:
+    """Return H; of a zero-shot run that of the classes its seed has seen."""
+    tree = dataset_taxonomy(dataset)
+    tree = seen_taxonomy(tree, seed) if seed is not False else tree
+    return coarsen(tree, max_children).taxonomy
+
+
+@cache
+def numbers(dataset: str, outputs: int) -> int:
+    """Return how many weights the paper's net for a data set has."""
+    name = "cnn-32" if dataset == "cifar100" else "cnn-64"
+    generator = torch_generator_from(numpy_generator(0, "initial weights"))
+    net = build_net(name, outputs, generator=generator)
+    return sum(weight.numel() for weight in net.parameters())
 
 
 def rescored(folder: Path, results: Results) -> str:

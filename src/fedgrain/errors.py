@@ -1,6 +1,7 @@
 """Errors that tell a user what is wrong, where, and what to do."""
 
 __all__ = [
+    "BenchmarkError",
     "CodeError",
     "ConfigError",
     "DataError",
@@ -65,6 +66,10 @@ class ConfigError(FedgrainError):
 
 class RunError(FedgrainError):
     """A run folder is missing, damaged, in use or belongs to another config."""
+
+
+class BenchmarkError(FedgrainError):
+    """A result or a file that is not the benchmark protocol's."""
 
 
 class StudyError(FedgrainError):

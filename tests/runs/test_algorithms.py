@@ -76,3 +76,15 @@ def test_settings_of_another_schedule_or_head_are_told(small):
         small(schedule="cosine", step_rounds=5)
     with pytest.raises(ConfigError, match="over the leaves, which cond-sigmoid does not; choose"):
         small(head="cond-sigmoid", label_smoothing=0.1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_result_says_what_it_cost(small, workers):
+    """Each client of a round is sent the weights and sends them back, four bytes a number."""
+    result = fedgrain.run(small(rounds=2), workers=workers)
+    sizes = [v.numel() * v.element_size() for v in weights(result).values()]
+    clients = sum(len(line["clients"]) for line in result.lines)
+    assert clients == 4
+    assert result.values["bytes_sent"] == 2 * clients * sum(sizes)
+    assert sum(line["bytes_sent"] for line in result.lines) == result.values["bytes_sent"]
+    assert result.values["core_seconds"] > 0.01

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from fedgrain.cli import (
+    benchmark,
     data,
     export,
     flower,
@@ -30,8 +31,8 @@ __all__ = ["build_parser", "main"]
 
 LONGEST = 5000  # characters of a message
 COMMANDS = (
-    taxonomy, knowledge, importing, data, run, predict, refine, export, study, table, report,
-    flower,
+    taxonomy, knowledge, importing, data, run, predict, refine, export, study, table, benchmark,
+    report, flower,
 )  # fmt: skip
 
 

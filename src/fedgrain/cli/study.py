@@ -172,7 +172,7 @@ def run(args: argparse.Namespace) -> None:
 
         tracking = Tracking(args.track, study.name)
         tracking.prepare()
-    bar = _progress_bar(folder)
+    bar = progress_bar(folder)
     try:
         with dask_workers(args.dask) if args.dask else local_workers(jobs) as executor:
             outcome = run_study(study, folder, executor, bar, tracking, args.only)
@@ -230,7 +230,7 @@ def _report(folder: Path, as_json: bool, trust: Trust) -> None:
         print(written.text())
 
 
-def _progress_bar(folder: Path) -> Any:
+def progress_bar(folder: Path) -> Any:
     """Return one bar for the whole study, on standard error, with the time left.
 
     The score of a run is written above it as soon as the run ends.

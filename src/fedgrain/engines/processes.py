@@ -50,6 +50,11 @@ class ProcessEngine(SequentialEngine):
         self._pool = Pool(packed(recipe), workers)
         self.retries = self._pool.retries
 
+    @property
+    def worker_seconds(self) -> float:
+        """The time on cores that the workers have used so far."""
+        return self._pool.core_seconds()
+
     def __enter__(self) -> ProcessEngine:
         return self
 

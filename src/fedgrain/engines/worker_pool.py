@@ -70,6 +70,7 @@ class Pool:
         self._answers: dict[int, Any] = {}
         self._next = 0
         self._failed_starts = 0
+        self._ended_seconds = 0.0  # on cores, of workers that were replaced
         self._workers = [self._new_worker() for _ in range(workers)]
 
     def submit(self, job: Job) -> int:
@@ -101,6 +102,10 @@ class Pool:
             worker.end()
         self._workers = []
         self._recipe.close()
+
+    def core_seconds(self) -> float:
+        """Return the time on cores that all workers have used, those that ended included."""
+        return self._ended_seconds + sum(worker.core_seconds() for worker in self._workers)
 
     def _hand_out(self) -> None:
         for worker in self._workers:
@@ -173,6 +178,7 @@ class Pool:
             raise FederationError(f"worker processes cannot start: the last one {reason}")
 
     def _replace(self, worker: _Worker) -> None:
+        self._ended_seconds += worker.core_seconds()
         worker.end(at_once=True)
         self._workers[self._workers.index(worker)] = self._new_worker()
 
@@ -239,6 +245,15 @@ class _Worker:
 
     def rest(self) -> None:
         self.order, self.is_free, self.deadline = None, True, None
+
+    def core_seconds(self) -> float:
+        """Return the time on cores it has used; 0 where this cannot be known."""
+        try:
+            about = Path(f"/proc/{self.process.pid}/stat").read_text()
+        except OSError:
+            return 0.0
+        user, system = about.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def is_stopped(self) -> bool:
         """Whether the process has been stopped (SIGSTOP); False where this cannot be known."""

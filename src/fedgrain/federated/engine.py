@@ -107,6 +107,7 @@ class Gathered:
     average: RunningAverage
     clients: list[dict[str, Any]]
     faults: list[dict[str, Any]]
+    bytes_sent: int = 0  # to the clients, and back
 
 
 def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> Gathered:
@@ -117,13 +118,16 @@ def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> G
     average, movements = engine.new_average(), Movements()
     lines: dict[int, dict[str, Any]] = {}
     faults: dict[int, dict[str, Any]] = {}
+    sent = 0
     for task, outcome in outcomes:
+        sent += _size(task.weights) + _size(task.correction or {})
         name = engine.client_names[task.client]
         if isinstance(outcome, Fault):
             faults[task.client] = outcome.line(name)
             if outcome.trace:
                 LOG.error("round %d, %s:\n%s", task.round, name, outcome.trace)
             continue
+        sent += _size(outcome.state)
         average.add(outcome.state, outcome.samples)
         if outcome.loss is not None:  # a site that withholds it, as under privacy, tells no more
             movements.add(
@@ -133,7 +137,12 @@ def gather(outcomes: Iterable[tuple[Task, Update | Fault]], engine: Engine) -> G
         lines[task.client] = {"client": name, **line}
     for client, moved in movements.lines().items():
         lines[client] |= moved
-    return Gathered(average, _by_client(lines), _by_client(faults))
+    return Gathered(average, _by_client(lines), _by_client(faults), sent)
+
+
+def _size(state: State) -> int:
+    """Return the bytes of a state's numbers, without names and packing."""
+    return sum(value.numel() * value.element_size() for value in state.values())
 
 
 def _by_client(lines: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -95,7 +95,10 @@ class FedAvg(FederatedAlgorithm[FedAvgState]):
         kept = (state.best, state.score)
         if value is None or stopping.improved:
             kept = (mean or weights, score)
-        report = RoundReport(self.name, number, score, gathered.clients, gathered.faults)
+        sent = gathered.bytes_sent
+        report = RoundReport(
+            self.name, number, score, gathered.clients, gathered.faults, bytes_sent=sent
+        )
         return FedAvgState(number, weights, memory, mean, kept[0], stopping, kept[1]), report
 
     def _check(self, number: int, gathered: Gathered) -> None:

@@ -118,11 +118,12 @@ class FedBDFT(FederatedAlgorithm[_FedBdftState]):
     def _cycle(self, state: BranchesState, engine: Engine) -> tuple[BranchesState, RoundReport]:
         number, tasks = state.cycle + 1, self._tasks(state, engine)
         averaged, clients, faults, lost = {}, {}, list[dict[str, Any]](), list[int]()
-        updates = 0
+        updates, sent = 0, 0
         for e, outcomes in groupby(engine.train(tasks), key=_branch_of):
             gathered, name = gather(outcomes, engine), engine.branch_name(e)
             faults += [{**fault, "branch": name} for fault in gathered.faults]
             updates += len(gathered.clients)
+            sent += gathered.bytes_sent
             if len(gathered.clients) < self.settings.min_clients:
                 lost.append(e)  # the branch keeps its weights until the next cycle
                 continue
@@ -138,7 +139,7 @@ class FedBDFT(FederatedAlgorithm[_FedBdftState]):
             {"branch": engine.branch_name(e), "accuracy": accuracies[e], "clients": clients[e]}
             for e in sorted(averaged)
         ]
-        report = RoundReport(self.name, number, score, [], faults, in_order)
+        report = RoundReport(self.name, number, score, [], faults, in_order, sent)
         return replace(state, cycle=number, branches=branches), report
 
     def _tasks(self, state: BranchesState, engine: Engine) -> list[Task]:

@@ -18,6 +18,7 @@ class RoundReport:
     clients: list[dict[str, Any]]
     faults: list[dict[str, Any]]
     branches: list[dict[str, Any]] | None = None
+    bytes_sent: int = 0  # weights to the clients, and back
 
     def line(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
@@ -25,6 +26,7 @@ class RoundReport:
         content = {"stage": self.stage, "round": self.round, "validation_hf": self.validation_hf}
         content |= {} if score is None else {"validation": score.entries()}
         content |= {"clients": self.clients, "faults": self.faults}
+        content |= {"bytes_sent": self.bytes_sent} if self.bytes_sent else {}
         return content if self.branches is None else {**content, "branches": self.branches}
 
     @property

@@ -21,6 +21,8 @@ class RunProgress:
     state: Any
     lines: int = 0  # of metrics
     seconds: float = 0.0
+    core_seconds: float = 0.0  # of this process and its workers; not of sites elsewhere
+    bytes_sent: int = 0  # weights to the clients, and back
     faults: int = 0  # updates that were lost
     retries: int = 0  # of tasks whose worker died
     metrics_sha256: str | None = None  # of those lines; None in states of older versions

@@ -171,6 +171,8 @@ def result_values(
         "faults": progress.faults,
         "retries": progress.retries,
         "seconds": round(progress.seconds, 3),
+        "core_seconds": round(progress.core_seconds, 3),
+        "bytes_sent": progress.bytes_sent,
         "seed": config.seed,
         "untrained_branches": [model.taxonomy.ids[e] for e in final.untrained_branches],
         "config": config.settings(),

@@ -129,6 +129,7 @@ def _train_rounds(
         for callback in callbacks:
             callback.on_round_start(*algorithm.next_round(progress.state))
         began, before = time.perf_counter(), len(engine.retries)
+        spent = _core_seconds(engine)
         with tracebacks_kept(place.faults if place else None):
             state, report = algorithm.apply(progress.state, engine)
         took = time.perf_counter() - began
@@ -141,6 +142,8 @@ def _train_rounds(
             state=state,
             lines=progress.lines + 1,
             seconds=progress.seconds + took,
+            core_seconds=progress.core_seconds + _core_seconds(engine) - spent,
+            bytes_sent=progress.bytes_sent + report.bytes_sent,
             faults=progress.faults + len(report.faults),
             retries=progress.retries + len(retries),
         )
@@ -150,3 +153,8 @@ def _train_rounds(
             save_progress(place.state, progress, algorithm)
         for callback in callbacks:
             callback.on_round_end(line)
+
+
+def _core_seconds(engine: Engine) -> float:
+    """Return the time on cores that this process and the engine's workers have used so far."""
+    return time.process_time() + float(getattr(engine, "worker_seconds", 0.0))

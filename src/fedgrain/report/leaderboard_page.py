@@ -1,0 +1,39 @@
+"""The leaderboard of the benchmark as a page that opens from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedgrain.files import write_text
+from fedgrain.report.html import render
+from fedgrain.report.page_parts import Page
+from fedgrain.report.page_tables import sheet_of
+from fedgrain.studies.tables import Table
+
+_NOTE = (
+    "Mean and 95% interval over seeds; the difference from the best method over the same seeds, "
+    "with its interval and the p-value of a paired t-test; core-hours and megabytes of weights "
+    "sent, per seed. Bounds do not compete."
+)
+
+
+def write_leaderboard(tables: Sequence[Table], path: Path) -> None:
+    """Write the tables of a leaderboard as one page."""
+    rows = [(table, name) for table in tables for name, _ in table.rows[:1]]
+    best = "; ".join(f"{table.title}: {name} is first" for table, name in rows)
+    page = Page(
+        title="Leaderboard",
+        kind="benchmark",
+        sentence=f"{best}.",
+        sheets=tuple(map(sheet_of, tables)),
+        blocks=(),
+        close=None,
+        settings=(),
+        redo=(("check a result", "fedgrain benchmark check FILE.zip"),),
+        source="",
+        source_name="",
+        environment={},
+        notes=(_NOTE,),
+    )
+    write_text(path, render(page))

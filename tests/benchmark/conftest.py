@@ -1,0 +1,3 @@
+from run_fixtures import alone, python, small
+
+__all__ = ["alone", "python", "small"]
