@@ -2,6 +2,7 @@
 
 import csv
 import json
+import random
 
 import pytest
 
@@ -9,6 +10,7 @@ from attacks.harness import fedgrain
 from fedgrain.errors import DataError
 from fedgrain.folders.folder import read_tree
 from fedgrain.importers import ImportOptions, ReadOptions, import_data
+from fedgrain.importers.rank_rows import fill_holes
 from fedgrain.taxonomy import read_csv
 from import_samples import SAMPLES
 
@@ -201,3 +203,28 @@ def test_no_image_left_is_an_error_that_says_why(photos):
             "table", [photos / "t.csv"], photos / "out",
             ImportOptions(ReadOptions(images=photos / "out")),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_holes_that_other_rows_fill_give_the_tree_without_holes(seed):
+    """Random tables: two families may share a genus' name, and then only full rows may use it."""
+    generator = random.Random(seed)
+    full = []
+    for species in range(40):
+        genus, family = species // 2, species // 6
+        name = "Morus" if genus in (3, 11) else f"G{genus}"
+        full.append((f"O{family // 3}", f"F{family}", name, f"{name} s{species}"))
+    punched = []
+    for row in full:
+        depth = generator.randrange(2, 5)  # the labeller may stop at the genus
+        cells = [cell if generator.random() < 0.6 else "" for cell in row[: depth - 1]]
+        punched.append((*cells, row[depth - 1], *[""] * (4 - depth)))
+    mixed = [*full, *punched]
+    generator.shuffle(mixed)
+    found, doubtful = fill_holes(mixed, 4)
+    for cells, row in zip(punched, full, strict=True):
+        depth = max(place for place in range(4) if cells[place])
+        if cells in doubtful:
+            assert cells[2] == "Morus" and not cells[3]  # a species is at one place only
+        else:
+            assert found[cells] == (*row[: depth + 1], *[""] * (3 - depth))

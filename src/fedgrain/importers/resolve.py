@@ -40,19 +40,20 @@ def _in_own(reading: Reading, names: Names, root: str, counts: dict[int | str, i
     classes = reading.classes.classes
     above = reading.above or TOP in counts
     tree, ids = reading.classes.taxonomy(range(len(classes)), root, above=above)
-    moved = _moved(reading, names, tree, ids)
+    moved = _moved(reading, names, tree, ids) if names.nodes else {}
     kept = [number for number in range(len(classes)) if number not in moved]
     if moved:
         tree, ids = reading.classes.taxonomy(kept, root, above=above)
     ranks = {ids[number]: classes[number].rank for number in kept if classes[number].rank}
     found = Resolved(tree, ranks, {}, {})
-    labels = Labels(tree)
+    labels: Labels | None = None  # takes a while to make, and is seldom needed
     for label, count in counts.items():
         if isinstance(label, int) and label not in moved:
             found.node_of[label] = tree.index(ids[label])
-        else:
-            word = moved[label] if isinstance(label, int) else label
-            _settle(found, labels, names, label, [word], count)
+            continue
+        labels = labels or Labels(tree)
+        word = moved[label] if isinstance(label, int) else label
+        _settle(found, labels, names, label, [word], count)
     return found
 
 
