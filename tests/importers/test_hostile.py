@@ -123,3 +123,22 @@ def test_files_where_folders_are_wanted_and_the_other_way_round(tmp_path):
     assert not (tmp_path / "o").exists()
     told = fedgrain("import", "tabel", tmp_path, "--out", tmp_path / "o").judged()
     assert "'tabel' is not a format; did you mean table?" in told.err
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "told"),
+    [
+        ("indented", "a\n  " + "b" * 200_000, "line 2: a name of 200,000 signs"),
+        ("table", "," * 100_000 + "\n", "100,001 columns, and 2,000 are the most"),
+        ("paths", "/".join("a" * 600), r"the tree is 600 levels deep, but only 500 are"),
+        (
+            "table",
+            "genus,path,site\nFelis,1.png," + "s" * 2_000,
+            "line 2: the site has 2,000 signs",
+        ),
+    ],
+)
+def test_what_no_table_could_hold_is_refused_at_once(tmp_path, form, text, told):
+    (tmp_path / "a").write_text(text)
+    with pytest.raises(DataError, match=told):
+        import_data(form, [tmp_path / "a"], tmp_path / "o")

@@ -12,6 +12,7 @@ from fedgrain.files import read_text
 from fedgrain.parsing import csv_rows, parse_json
 
 MAX_BYTES = 2**30  # of a file of text; parsed JSON takes several times as much memory
+MAX_COLUMNS = 2_000
 _DELIMITERS = (",", ";", "\t", "|")
 
 
@@ -89,7 +90,16 @@ def table_rows(
     if not text.strip():
         raise DataError(f"{path}: the file is empty; write a header and a row per record")
     chosen = delimiter or max(_DELIMITERS, key=first.count)
-    rows = csv_rows(text, path, DataError, check_header, delimiter=chosen)
+
+    def check(header: list[str]) -> None:
+        if len(header) > MAX_COLUMNS:
+            raise DataError(
+                f"{path}, line 1: {len(header):,} columns, and {MAX_COLUMNS:,} are the most; is it "
+                "a table?"
+            )
+        check_header(header)
+
+    rows = csv_rows(text, path, DataError, check, delimiter=chosen)
     for where, row in rows:
         yield where, {name: _bare(field) for name, field in row.items()} if chosen == "\t" else row
 

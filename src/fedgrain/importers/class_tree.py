@@ -16,6 +16,7 @@ from fedgrain.taxonomy.formats import split_synonyms
 from fedgrain.taxonomy.tree import Taxonomy
 
 TOP = -1  # above all classes of a source
+LONGEST = 1_000  # signs of a name; a field of a table holds 131,072, and ids hold several names
 _ROOT = "root"
 _NOT_FOUND = -2  # a parent that has not been read yet
 
@@ -61,7 +62,7 @@ class ClassTree:
                 raise DataError(f"{where}: a step of the path of classes is empty; write its name")
             if key not in self._children:
                 self._children[key] = len(self.classes)
-                self.classes.append(ReadClass(_clean(name), number, where, rank))
+                self.classes.append(ReadClass(_checked(name, where), number, where, rank))
             number = self._children[key]
         return number
 
@@ -75,7 +76,7 @@ class ClassTree:
         if key in self._keys:
             first = self.classes[self._keys[key]].where
             raise DataError(f"{where}: the class {key!r} is also at {first}; remove one of them")
-        shown = _clean(name) or _clean(key)
+        shown = _checked(name, where) or _checked(key, where)
         if not shown:
             raise DataError(f"{where}: a class has neither a key nor a name; write its name")
         number = self._keys[key] = len(self.classes)
@@ -93,8 +94,9 @@ class ClassTree:
         """Add further names of a class."""
         for word in words:
             for part in split_synonyms(word):
-                if _clean(part) and _clean(part) != self.classes[number].name:
-                    self.classes[number].synonyms[_clean(part)] = None
+                name = _checked(part, self.classes[number].where)
+                if name and name != self.classes[number].name:
+                    self.classes[number].synonyms[name] = None
 
     def link(self) -> None:
         """Find the parents that came late; refuse one that is missing, and circles."""
@@ -204,3 +206,10 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _clean(name: str) -> str:
     return " ".join(name.split())
+
+
+def _checked(name: str, where: str) -> str:
+    """Return a name without needless spaces; one that no table could hold is refused."""
+    if len(name) > LONGEST:
+        raise DataError(f"{where}: a name of {len(name):,} signs, and {LONGEST:,} are the most")
+    return _clean(name)

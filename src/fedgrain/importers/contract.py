@@ -14,7 +14,7 @@ from pathlib import Path
 from fedgrain.errors import DataError
 from fedgrain.folders.labels import folded
 from fedgrain.folders.manifest import SPLIT_NAMES, SPLITS
-from fedgrain.importers.class_tree import ClassTree
+from fedgrain.importers.class_tree import LONGEST, ClassTree
 
 _SPLITS = {
     **SPLIT_NAMES, "training": "train", "valid": "validation", "dev": "validation",
@@ -79,7 +79,7 @@ class Reading:
         others: tuple[str, ...] = (),
     ) -> None:
         """Add an image; the label is what ``classes`` returned, or a word."""
-        who = " ".join(site.split()), " ".join(annotator.split())
+        who = _name(site, "site", where), _name(annotator, "annotator", where)
         self.images.append(ReadImage(path, base, label, where, *who, split, save, others))
 
     def skip(self, reason: str, where: str, count: int = 1) -> None:
@@ -95,6 +95,14 @@ class Reading:
 
 
 Reader = Callable[[Sequence[Path], ReadOptions], Reading]
+
+
+def _name(text: str, what: str, where: str) -> str:
+    if len(text) > LONGEST:
+        raise DataError(
+            f"{where}: the {what} has {len(text):,} signs, and {LONGEST:,} are the most"
+        )
+    return " ".join(text.split())
 
 
 def split_named(word: str, where: str) -> str:

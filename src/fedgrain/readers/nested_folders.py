@@ -41,6 +41,7 @@ def _walk(source: Path, by_split: bool, reading: Reading) -> None:
         for name in sorted(files):
             if not name.startswith("."):
                 if name.lower().endswith(ENDINGS):
-                    reading.image(str(Path(place) / name), node, where, source, split=split)
+                    path = Path(place).relative_to(source) / name
+                    reading.image(str(path), node, where, source, split=split)
                 else:
                     reading.skip("not an image", encodable(str(Path(place) / name)))
