@@ -21,6 +21,11 @@ from fedgrain.text import one_line
 RANKS = ("kingdom", "phylum", "class", "order", "family", "subfamily", "genus", "species")
 _ARCHIVES = (".zip", ".gz", ".tgz", ".xz", ".bz2", ".tar")
 _MEDIA = ("multimedia", "multimediaobject", "image", "simplemultimedia")
+_TERMS = {  # what is kept of a row; GBIF's have 200 fields
+    *RANKS, "specificEpithet", "scientificName", "canonicalName", "taxonRank", "taxonID",
+    "parentNameUsageID", "acceptedNameUsageID", "vernacularName", "institutionCode",
+    "identifiedBy", "associatedMedia", "accessURI", "identifier", "references",
+}  # fmt: skip
 Record = tuple[str, str, dict[str, str]]  # place, id of the core, fields by short term
 
 
@@ -119,8 +124,9 @@ def _records(file: Any, source: Path) -> Iterator[Record]:
         for number, row in enumerate(file.iter_rows(), start=1):
             core_id = row.id if file.file_descriptor.represents_corefile else row.core_id
             fields = {
-                str(term).rpartition("/")[2].rpartition("#")[2]: value.strip()
+                short: value.strip()
                 for term, value in row.data.items()
+                if (short := str(term).rpartition("/")[2].rpartition("#")[2]) in _TERMS
             }
             yield f"{name}, row {number}", core_id or "", fields
     except OSError:
