@@ -41,10 +41,6 @@ class FedMTReader(LabelReader):
         coarse = self.part.labels[self.coarse]
         table = correspondence(coarse, predicted, leaves, sure.numpy())
         supervised = supervise(head, "learned", writes=[table], terms=self.model.spec.terms)
-        targets = self.model.split(torch.from_numpy(coarse))
-        found = [
-            supervised.responsibilities(*block).cpu()
-            for block in zip(self.model.split(logits), targets, strict=True)
-        ]
-        shares[torch.from_numpy(self.coarse)] = torch.cat(found)
+        found = self._shared(supervised, logits, torch.from_numpy(coarse))
+        shares[torch.from_numpy(self.coarse)] = found
         return supervised, TrainingData(self.source, self.part.indices, shares)

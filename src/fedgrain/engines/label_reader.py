@@ -93,11 +93,15 @@ class LabelReader:
         shares = weight * one_hot(positions, len(head.sums.leaves)).float()
         left_open = self.part[self.coarse]
         targets = left_open.with_labellers(torch.from_numpy(left_open.labels))
-        blocks = zip(self.model.split(logits), self.model.split(targets), strict=True)
         if len(self.coarse):
-            open_shares = [supervised.responsibilities(*block).cpu() for block in blocks]
-            shares[torch.from_numpy(self.coarse)] = torch.cat(open_shares)
+            open_shares = self._shared(supervised, logits, targets)
+            shares[torch.from_numpy(self.coarse)] = open_shares
         return supervised, TrainingData(self.source, self.part.indices, shares)
+
+    def _shared(self, supervised: Supervised, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return how the labels of these logits are distributed over the leaves."""
+        blocks = zip(self.model.split(logits), self.model.split(targets), strict=True)
+        return torch.cat([supervised.responsibilities(*block).cpu() for block in blocks])
 
     def _laziness(self, found: LabellerModel) -> float:
         """Return how often the client's labellers write a leaf they know early, over all labels."""
@@ -134,11 +138,11 @@ class LabelReader:
         taxonomy, part = self.model.taxonomy, self.part
         return fitted(taxonomy, part.labels, part.labellers, len(self.known), _shares(scores))
 
-    def _logits(self, weights: State) -> Tensor:
-        """Return the model's logits for the coarse samples."""
-        net = self.model.net
+    def _logits(self, weights: State, rows: NDArray[np.int64] | None = None) -> Tensor:
+        """Return the model's logits for some samples, or for the coarse ones."""
+        net, chosen = self.model.net, self.coarse if rows is None else rows
         net.load_state_dict(weights)
-        blocks = self.model.blocks(self.source, self.part.indices[self.coarse])
+        blocks = self.model.blocks(self.source, self.part.indices[chosen])
         outputs = [run_in_chunks(net, images) for images in blocks]
         return torch.cat(outputs) if outputs else torch.empty(0, self.model.head.num_outputs)
 

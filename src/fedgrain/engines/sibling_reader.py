@@ -12,7 +12,6 @@ from fedgrain.engines.label_reader import LabelReader, trust
 from fedgrain.federated.averaging import State
 from fedgrain.federated.local_training import TrainingData
 from fedgrain.heads import Supervised, supervise
-from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.heads.leaf_softmax import LeafSoftmax
 from fedgrain.knowledge.confusions import meant_counts, with_confusions
 from fedgrain.knowledge.labeller import LabellerModel, children_of, gathered
@@ -31,23 +30,13 @@ class SiblingReader(LabelReader):
         """Return the loss for a round, and every label distributed over the leaves."""
         head, taxonomy, labels = self.model.head, self.model.taxonomy, self.part.labels
         assert isinstance(head, LeafSoftmax)  # a config with another is refused
-        net = self.model.net
-        net.load_state_dict(weights)
-        blocks = self.model.blocks(self.source, self.part.indices)
-        outputs = [run_in_chunks(net, images) for images in blocks]
-        logits = torch.cat(outputs) if outputs else torch.empty(0, head.num_outputs)
+        logits = self._logits(weights, np.arange(len(labels)))
         probs = [head.leaf_scores(block).softmax(1).cpu() for block in self.model.split(logits)]
         share, found = self.confused(torch.cat(probs).double().numpy())
         usable = found.with_laziness(trust(round_number)).writes(0)
         read = with_confusions(taxonomy, usable, np.unique(labels), share * trust(round_number))
         supervised = supervise(head, "learned", writes=[read], terms=self.model.spec.terms)
-        targets = self.model.split(torch.from_numpy(labels))
-        shares = torch.cat(
-            [
-                supervised.responsibilities(*block).cpu()
-                for block in zip(self.model.split(logits), targets, strict=True)
-            ]
-        )
+        shares = self._shared(supervised, logits, torch.from_numpy(labels))
         full = torch.from_numpy(taxonomy.child_counts[labels] == 0)
         shares[full] *= self.full_weight(self._laziness(found))
         return supervised, TrainingData(self.source, self.part.indices, shares)
