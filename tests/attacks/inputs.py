@@ -91,6 +91,10 @@ def parsers(world: World) -> list[Parser]:
         Parser("taxonomy JSON", _tree_json(tree), _part("fedgrain.taxonomy", "read_json"),
                ("bytes", "json")),
         Parser("manifest", absolute.encode(), _shown(world), text),
+        Parser("refined manifest", _refined(lines),
+               lambda f: fedgrain("refine", "--undo", f, "--out", f.parent / "undone.csv"), text),
+        Parser("answers of a review", _answers(lines),
+               _part("fedgrain.refinement.review_answers", "AnswerLog"), ("lines", "bytes")),
         Parser("config", (world.root / "fedavg.toml").read_bytes(), _config, text),
         Parser("knowledge", knowledge.encode(),
                lambda f: fedgrain("knowledge", "--csv", tree, "--load", f), ("bytes", "json")),
@@ -200,6 +204,22 @@ def _unpacked(file: Path) -> Told:
     from fedgrain.data.archives import unpack
 
     return called(lambda: as_command(lambda: unpack(file, file.parent / "unpacked")))
+
+
+def _refined(lines: list[str]) -> bytes:
+    header, *rows = lines[:20]
+    origin = "given_label,given_annotator,source,proposal,probability"
+    return "\n".join(
+        [f"{header},{origin}", *(f"{row},root,,model,leaf0,0.97" for row in rows)]
+    ).encode()
+
+
+def _answers(lines: list[str]) -> bytes:
+    said = [
+        {"path": row.split(",")[0], "answer": answer, "label": "leaf0", "annotator": "Ana"}
+        for row, answer in zip(lines[1:], ("accept", "pick", "unsure", "undo"), strict=False)
+    ]
+    return "\n".join(map(json.dumps, said)).encode()
 
 
 def _tree_json(csv: Path) -> bytes:

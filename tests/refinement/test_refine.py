@@ -3,9 +3,12 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 
 from fedgrain.folders.folder import read_rows, read_tree
+from fedgrain.knowledge import Knowledge, project
+from fedgrain.refinement.label_origins import model_annotator
 from own_sites import ABOVE
 
 
@@ -42,7 +45,7 @@ def test_sure_labels_are_taken_and_all_can_be_undone(fedgrain, own):
             assert told["guaranteed"] and 0 <= float(row["guarantee"]) < 1
         if row["source"] == "model":
             assert row["label"] == row["proposal"] and float(row["probability"]) >= 0.6
-            assert row["annotator"] == "(model)"  # so that the volunteers do not seem to know it
+            assert row["annotator"] == "(model, level 2)"  # volunteers do not seem to know it
         else:
             assert row["label"] == was["label"] and row["annotator"] == ""
         assert row["split"] == "train" or row["proposal"] == ""
@@ -105,3 +108,17 @@ def test_a_file_that_cannot_be_read_costs_only_its_own_proposal(fedgrain, own):
     rows = {row["path"]: row for row in read(own / "site/new.csv")}
     assert rows["images/volunteers-kite-0.png"]["proposal"] == ""
     assert rows["images/volunteers-kite-1.png"]["proposal"]
+
+
+def test_a_models_coarser_label_is_not_read_as_what_it_could_not_name(made):
+    """It wrote bird where it was unsure: under projection that must still mean every bird."""
+    tree = read_tree(made / "site", None)
+    bird, kite, owl = map(tree.index, ("bird", "kite", "owl"))
+    labels = np.array([bird, bird, kite, kite, bird, bird])
+    people = ["Ana"] * 2 + [model_annotator(int(tree.depth[label])) for label in labels[2:]]
+    known = Knowledge.from_labels(tree, labels, ["zoo"] * 6, people)
+    leaves = tree.leaves.tolist()
+    for row, name in enumerate(known.annotators):
+        if name != model_annotator(int(tree.depth[kite])):
+            open_leaves = project(tree, known).stands_for(row)[bird]
+            assert open_leaves[leaves.index(kite)] and open_leaves[leaves.index(owl)]

@@ -103,7 +103,7 @@ def test_names_are_found_below_the_label_first(refined):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("annotator", ["", " ", "(model)"])
+@pytest.mark.parametrize("annotator", ["", " ", "(model, level 1)"])
 def test_an_annotator_needs_a_name(refined, annotator):
     with pytest.raises(FedgrainError, match="--annotator is your name"):
         session_of(refined, annotator)

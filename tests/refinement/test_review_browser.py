@@ -76,6 +76,12 @@ def test_from_an_empty_start_to_a_manifest_that_a_run_takes(browser, fedgrain, o
     assert len(reviewed) == count
     assert {row["annotator"] for row in reviewed} == {f"Ana {SCRIPT}"}
     assert rows[server.session.rows[int(second)]["path"]]["label"] == "dog"
+    trained = fedgrain(
+        "run", "--dataset", "folder", "--data-root", own / "site", "--manifest", out, "--out",
+        own / "next", "--net", "own_parts:SmallNet", "--image-size", "32", "--rounds", "1",
+        PYTHONPATH="tests",
+    )  # fmt: skip
+    assert trained.returncode == 0, trained.stderr
     config = Config(dataset="folder", manifest=str(out), data_root=str(own / "site"),
                     net="own_parts:SmallNet", image_size=32)  # fmt: skip
     federation = prepare(config).federation

@@ -33,9 +33,17 @@ from fedgrain.folders.mistakes import Mistakes
 from fedgrain.taxonomy.tree import Taxonomy
 
 GIVEN, MODEL, REVIEW = "given", "model", "review"  # the sources of a label
-MODEL_ANNOTATOR = "(model)"  # who wrote a label that the model did
 _SOURCES = (GIVEN, MODEL, REVIEW)
 Row = dict[str, str]
+
+
+def model_annotator(depth: int) -> str:
+    """Return who wrote a label of this depth that a model did.
+
+    A model that writes *hawk* was not sure of *kite*, though it writes kites elsewhere; so its
+    labels of different depths must not be read as those of one person, who would have said *kite*.
+    """
+    return f"(model, level {depth})"
 
 
 @dataclass(frozen=True)

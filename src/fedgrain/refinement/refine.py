@@ -20,9 +20,9 @@ from fedgrain.refinement.chains import chains_of
 from fedgrain.refinement.gain import gains
 from fedgrain.refinement.label_origins import (
     MODEL,
-    MODEL_ANNOTATOR,
     OriginRows,
     Row,
+    model_annotator,
     read_origins,
     refuse_same,
     without_pixels,
@@ -234,7 +234,8 @@ def _rows(
                 new["guarantee"] = _down(one.guarantee)
             refined.proposed += 1
             if one.taken:
-                new.update(label=name, annotator=MODEL_ANNOTATOR, source=MODEL)
+                depth = int(full.depth[numbers[one.node]])
+                new.update(label=name, annotator=model_annotator(depth), source=MODEL)
                 refined.taken += 1
                 refined.leaves += bool(model.taxonomy.is_leaf(one.node))
         yield new

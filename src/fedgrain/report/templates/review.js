@@ -63,7 +63,7 @@ function card(item, place) {
   const about = made("p", "about");
   if (item.proposal) {
     about.append(made("b", "", item.proposal), ` ${percent(item.probability)}`);
-    if (Number(item.guarantee) > 0) about.append(`, guaranteed ${percent(item.guarantee)}`);
+    if (Number(item.guarantee) >= 0.5) about.append(`, guaranteed ${percent(item.guarantee)}`);
   } else {
     about.append("no proposal");
   }
