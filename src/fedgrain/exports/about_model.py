@@ -34,6 +34,7 @@ def about_model(model: TrainedModel) -> dict[str, Any]:
         "fedgrain_version": __version__,
         "net": model.net_name,
         "head": model.head_name,
+        "temperature": 1.0 if model.calibration is None else model.calibration.temperature,
         "images": {
             "type": "uint8",
             "layout": ["images", "height", "width", "channels"],

@@ -11,17 +11,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedgrain.errors import ExportError
 from fedgrain.exports.about_model import about_model
 from fedgrain.exports.agreement import Agreement, check_agreement
 from fedgrain.exports.exported import Exported
 from fedgrain.exports.tracing import quiet, traced
 from fedgrain.files import written_whole
 
+_ENDING = ".pt2"
 ABOUT = "fedgrain.json"  # in the archive
 
 
 def write_torch(exported: Exported, out: Path) -> Agreement:
     """Write the archive, once what is read from it answers as the model does."""
+    if out.suffix != _ENDING:
+        raise ExportError(f"{out}: torch reads only files that end in {_ENDING}; name it so")
     into = io.BytesIO()
     text = json.dumps(about_model(exported.model), ensure_ascii=False)
     with quiet():
