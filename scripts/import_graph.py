@@ -27,8 +27,8 @@ GROUND = (
 ROOMS = (
     "taxonomy", "knowledge", "data", "folders", "importers", "readers", "nets", "heads", "scoring",
     "calibration", "trunks", "federated", "engines", "models", "preparation", "runs", "exports",
-    "studies", "benchmark", "messages", "deployment", "membership", "pictures", "report",
-    "refinement", "cli",
+    "studies", "benchmark", "policy", "records", "messages", "handover", "deployment", "sites",
+    "membership", "pictures", "report", "refinement", "cli",
 )  # fmt: skip
 
 

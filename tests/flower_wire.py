@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from flwr.app import Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 
-from fedgrain.deployment.site import Site
+from fedgrain.handover.passing import Request
+from fedgrain.sites.answers import Answering
+from fedgrain.sites.site import Site
 
 Answer = Callable[[Message], RecordDict]
 
@@ -48,5 +52,18 @@ def at(site: Site) -> Answer:
         if kind == "query":
             return site.counts().record()
         return getattr(site, kind)(message.content)
+
+    return answer
+
+
+def through(package: Path, node: Mapping[str, Any], settings: Mapping[str, Any]) -> Answer:
+    """Answer as a site's worker does: it opens the site once."""
+    answering = Answering()
+
+    def answer(message: Message) -> RecordDict:
+        about = message.metadata
+        ids = str(about.run_id), about.message_id
+        request = Request(about.message_type, str(package), node, settings, *ids)
+        return answering.answer(request, message.content)
 
     return answer

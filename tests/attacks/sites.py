@@ -95,9 +95,9 @@ def engine_with(attack: Attack) -> tuple[Any, Any]:
     from flwr.supercore.task_identity import TaskIdentity
 
     from fedgrain.deployment.flower_engine import FlowerEngine
-    from fedgrain.deployment.site import Site
     from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
     from fedgrain.federated import LocalSettings, TrainingSettings
+    from fedgrain.sites.site import Site
     from flower_wire import Wire, at
     from small_federation import federation
 

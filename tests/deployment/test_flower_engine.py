@@ -19,11 +19,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedgrain.deployment import site as site_module
 from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.key_record import Member, Record, Roster
-from fedgrain.deployment.site import Site, answered
 from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine, Validator
 from fedgrain.errors import DeploymentError, FederationError
 from fedgrain.federated import (
@@ -37,10 +35,14 @@ from fedgrain.federated import (
 )
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
+from fedgrain.handover.passing import Request
 from fedgrain.messages.replies import validation_of
 from fedgrain.messages.wire import Counts, counts_of, pairs_of, record_of, state_of
 from fedgrain.preparation.config import Config
 from fedgrain.scoring.validation_score import ValidationScore
+from fedgrain.sites import site as site_module
+from fedgrain.sites.answers import Answering
+from fedgrain.sites.site import Site
 from flower_wire import Answer, Wire, at
 from small_federation import EVERYTHING, NODE, TREE, federation, known
 
@@ -415,7 +417,7 @@ def test_what_a_site_says_of_a_failure_names_no_file_or_label(
     manifest.write_text("path,label\npatient.png,a1\n")
     node = {"site": "museum", "images": str(manifest)}
     settings = {"sites": '["museum"]', "count-rounding": 1}
-    answer = answered(lambda site: site.counts().record(), package, node, settings)
+    answer = Answering().answer(Request("query", str(package), node, settings), RecordDict())
     assert dict(answer.config_records["failed"]) == {"fault": "ManifestError"}
     assert list(answer) == ["failed"]
     assert "patient.png" in capsys.readouterr().err  # the site itself is told

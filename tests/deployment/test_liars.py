@@ -30,7 +30,6 @@ from flwr.supercore.task_identity import TaskIdentity
 import faulty
 from fedgrain.deployment.app import App
 from fedgrain.deployment.server import serve
-from fedgrain.deployment.site import Site, open_site
 from fedgrain.deployment.strategies import StrategyAverage, average_by
 from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import ServerSettings, State
@@ -39,6 +38,7 @@ from fedgrain.messages.limits import count_limit
 from fedgrain.messages.wire import WHOLE, counts_of, record_of, state_of
 from fedgrain.preparation.config import Config
 from fedgrain.runs.run import run
+from fedgrain.sites.site import Site, open_site
 from flower_wire import Answer, Wire, at
 
 SITES = list(faulty.GOOD)

@@ -16,10 +16,11 @@ from flwr.supercore.fab import Fab
 from flwr.supernode.start_client_internal import _verify_fab
 from yaml import safe_load
 
-from fedgrain.deployment.app import PACKAGE, App, app_settings
+from fedgrain.deployment.app import App, app_settings
 from fedgrain.deployment.certificates import flower_bytes, serial_of, write_key_pair
 from fedgrain.deployment.key_record import Member, Record, Roster, refusal
 from fedgrain.errors import DeploymentError
+from fedgrain.handover.passing import PACKAGE
 from fedgrain.membership.init import Deployment, write_deployment
 from fedgrain.membership.join import SiteCredentials
 from fedgrain.membership.members import add, remove, renew, sign

@@ -27,21 +27,23 @@ from fedgrain.cli import main
 from fedgrain.deployment.app import App, app_privacy, write_app
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.ledger import ServerLedger, SiteLedger
-from fedgrain.deployment.noised_updates import Release, released
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server import serve
 from fedgrain.deployment.server_settings import Operation, StartRecord
-from fedgrain.deployment.site import Site, answered, open_site
 from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.federated import Federation, LocalSettings, TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
+from fedgrain.handover.passing import Request
 from fedgrain.messages.wire import by_branch, pack, state_of
 from fedgrain.models.model_folder import load
 from fedgrain.preparation.config import Config
 from fedgrain.runs.run_folder import RunFolder
-from flower_wire import Answer, Wire, at
+from fedgrain.sites.answers import Answering
+from fedgrain.sites.noised_updates import Release, released
+from fedgrain.sites.site import Site, open_site
+from flower_wire import Answer, Wire, at, through
 from small_federation import EVERYTHING, TREE, federation
 
 PRIVACY = Privacy(noise_multiplier=2.0, clip=0.5)
@@ -383,7 +385,7 @@ def test_noise_and_a_ledger_go_together_and_faults_have_no_name(
     settings = {"sites": '["zoo"]', "count-rounding": 1}
     if privacy:
         settings |= {"dp-noise-multiplier": 2.0, "dp-clip": 0.5}
-    answer = answered(lambda site: site.counts().record(), package, node, settings)
+    answer = Answering().answer(Request("query", str(package), node, settings), RecordDict())
     assert {key: dict(value) for key, value in answer.items()} == {"failed": {"fault": "it failed"}}
     assert sentence in capsys.readouterr().err
 
@@ -403,7 +405,7 @@ def private_app(place: Path, **options: Any) -> tuple[Path, dict[str, Any], Wire
 
     def site(number: int) -> Answer:
         node = {"partition-id": number, "ledger": str(place / f"{number}.jsonl")}
-        return lambda message: answered(lambda s: at(s)(message), package, node, settings)
+        return through(package, node, settings)
 
     return package, settings, Wire({10: site(0), 11: site(1)})
 

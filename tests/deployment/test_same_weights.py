@@ -1,4 +1,6 @@
-"""The same bytes as in one process, over a real SuperLink and SuperNodes; the server is killed.
+"""The same bytes as in one process, over a real SuperLink and SuperNodes.
+
+The workers of all sites are killed in the first round, the server after the third.
 
 The net is a pretrained trunk whose last block is trained; every site stores activations below it.
 """
@@ -51,7 +53,7 @@ CONFIG = Config(
     rounds=3,
     average_rounds=2,
     cycles=1,
-    client_time_limit=100.0,
+    client_time_limit=400.0,
 )
 SITES = ["museum", "zoo", "herbarium"]
 
@@ -62,6 +64,14 @@ def as_bytes(state: State) -> dict[str, bytes]:
 
 def ended(processes: list[int]) -> set[int]:
     return {process for process in processes if not Path(f"/proc/{process}").exists()}
+
+
+def end(home: Path, program: str) -> int:
+    """Kill all processes of a network that run a program; return how many there were."""
+    found = [p for p in processes_with(f"FLWR_HOME={home}") if program in command_of(p)]
+    for process in found:
+        os.kill(process, signal.SIGKILL)
+    return len(found)
 
 
 def after_three_rounds(path: Path) -> bool:
@@ -86,10 +96,10 @@ def test_three_rounds_and_a_cycle_are_byte_equal_though_the_server_is_killed(
         for number, site in enumerate(SITES):
             network.node(site, f"partition-id={number}")
         first = network.run(tmp_path / "app", "first")
+        wait_until((tmp_path / "run" / "config.toml").exists, "the sites are connected")
+        assert end(network.home, "fedgrain.sites.worker") == 3
         wait_until(lambda: after_three_rounds(state), "three rounds")
-        for process in processes_with(f"FLWR_HOME={network.home}"):
-            if "flwr-serverapp" in command_of(process):
-                os.kill(process, signal.SIGKILL)
+        assert end(network.home, "flwr-serverapp") == 1
         shutil.copy(state, tmp_path / "rounds.safetensors")
         assert not (tmp_path / "run" / "result.json").exists()
         first.kill()

@@ -7,7 +7,9 @@ import json
 import logging
 import shutil
 import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgrain[flower]'")
 
-from flwr.app import Context, RecordDict
+from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from PIL import Image
 
@@ -26,12 +28,13 @@ from fedgrain.deployment.entry_points import server_app, without_traceback
 from fedgrain.deployment.server import serve
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.deployment.server_side import server_side
-from fedgrain.deployment.site import answered
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.models import model_folder
 from fedgrain.preparation.config import Config
+from fedgrain.records.audit import read_audit
 from fedgrain.runs.rounds import train_and_test
-from flower_wire import Answer, Wire, at
+from fedgrain.runs.run_folder import RunFolder
+from flower_wire import Answer, Wire, through
 from small_federation import TREE
 
 SITES = ["museum", "zoo"]
@@ -44,8 +47,10 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(TaskIdentity, name, 1)
 
 
-def app_of_real_sites(place: Path, **changes: Any) -> tuple[Path, dict[str, Any], Wire]:
-    """Write an app and two sites with twelve images each."""
+def app_of_real_sites(
+    place: Path, own: Mapping[str, Any] | None = None, **changes: Any
+) -> tuple[Path, dict[str, Any], Wire]:
+    """Write an app and two sites with twelve images each; ``own`` are settings of the second."""
     settings: dict[str, Any] = {
         "dataset": "folder", "image_size": 32, "net": "own_parts:SmallNet", "rounds": 2,
         "join_ratio": 1.0, "clients": 2, "partition": "manifest", "knowledge": "inferred",
@@ -65,7 +70,9 @@ def app_of_real_sites(place: Path, **changes: Any) -> tuple[Path, dict[str, Any]
             rows.append(f"{name}{number}.png,{label}")
         (place / f"{name}.csv").write_text("\n".join(rows) + "\n")
         node = {"site": name, "images": str(place / f"{name}.csv")}
-        return lambda message: answered(lambda s: at(s)(message), package, node, of_app)
+        node["record"] = str(place / f"{name}.jsonl")
+        node |= own or {} if name == SITES[-1] else {}
+        return through(package, node, of_app)
 
     return package, of_app, Wire({10 + n: site(name) for n, name in enumerate(SITES)})
 
@@ -168,3 +175,71 @@ def test_a_site_evaluates_the_final_model_on_its_own_images(
     assert scores["samples"] == 4 and 0 <= scores["hf"] <= 1
     assert main([*typed, "--data-root", "elsewhere"]) == 2
     assert "--manifest names the images itself" in capsys.readouterr().err
+
+
+NOW = datetime.now()
+LATER = f"{NOW + timedelta(hours=2):%H}:00-{NOW + timedelta(hours=3):%H}:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "rounds"),
+    [
+        ("[work]\nrounds = 1", "work.rounds", 2),
+        ("[config]\nlr = {most = 0.001}", "config.lr", 1),
+        (f'[app]\nsha256 = "{"0" * 64}"', "app.sha256", 1),
+        (f'[work]\nhours = ["{LATER}"]', "work.hours", 1),
+        ("[work]\nround = 1", "policy", 1),  # a file that cannot be read allows nothing
+    ],
+)
+def test_a_site_declines_what_its_owner_does_not_allow_and_the_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, rule: str, rounds: int
+) -> None:
+    (tmp_path / "site.toml").write_text(text)
+    package, settings, wire = app_of_real_sites(
+        tmp_path, {"policy": str(tmp_path / "site.toml")}, rounds=rounds
+    )
+    serve(wire, package, {**settings, "wait-seconds": 0})
+    first, declining = SITES
+    at_server, at_site = capsys.readouterr()
+    assert f"its policy declines, by {rule}: " in at_server
+    assert f": {rule}: " in at_site
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    lines = RunFolder(tmp_path / "run").metrics_lines()
+    trained = [[client["client"] for client in line["clients"]] for line in lines]
+    assert trained == ([[first, declining], [first]] if rounds == 2 else [[first]])
+    if rounds == 2:
+        assert result["left_out"] == {declining: {"declined": 1}}
+        (fault,) = lines[-1]["faults"]
+        assert fault["kind"] == "declined" and "allowed are 1" in fault["fault"]
+    server = tmp_path / "run" / "record.jsonl"
+    for name in SITES:
+        found = read_audit(tmp_path / f"{name}.jsonl", None, server)
+        assert found.compared and not found.only_here
+        assert found.declined == ({rule: found.declined[rule]} if name == declining else {})
+        left = {part.kind: part for part in found.left}
+        if name == first:
+            assert left["train"].messages == rounds and left["train"].largest_norm > 0
+        assert read_audit(server, None, tmp_path / f"{name}.jsonl").compared
+    if rounds == 1:  # nothing but the refusal left, and no image was opened
+        sent = sum(part.bytes for part in read_audit(tmp_path / f"{declining}.jsonl").left)
+        assert sent < 1000
+        assert "samples" not in at_server.split(declining)[-1]
+
+
+def test_what_leaves_is_as_coarse_as_the_owner_says(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text(
+        "[leaves]\nlosses = false\ncount_rounding = 5\ndigits = 1\n"
+    )
+    package, settings, wire = app_of_real_sites(
+        tmp_path, {"policy": str(tmp_path / "site.toml")}, rounds=1
+    )
+    serve(wire, package, settings)
+    exact, coarse = RunFolder(tmp_path / "run").metrics_lines()[0]["clients"]
+    assert exact["loss"] is not None and exact["samples"] % 5
+    assert coarse["loss"] is None and coarse["samples"] == 10
+    (tmp_path / "site.toml").write_text("[leaves]\ncounts = false\nscores = false\n")
+    answer = wire.sites[11](Message(RecordDict(), 11, "query"))
+    rows = {
+        tuple(v) if isinstance(v, list) else v for v in answer.metric_records["counts"].values()
+    }
+    assert rows <= {1, (1, 1, 1), (1, 1), (1, 1, 1, 1)} and "time" not in answer

@@ -13,11 +13,11 @@ import fedgrain
 from fedgrain.deployment.app import App
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.deployment.server_side import open_engine, server_side
-from fedgrain.deployment.site import open_site, prepare_site
 from fedgrain.errors import NetError
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.membership.init import _deployed_config
 from fedgrain.preparation.trunk import with_weights_hash
+from fedgrain.sites.site import open_site, prepare_site
 from fedgrain.taxonomy import read_csv
 from fedgrain.tensor_files import read_tensors
 from fedgrain.trunks import StoredActivations

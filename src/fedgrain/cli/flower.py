@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import stages
-from fedgrain.cli import flower_members, flower_status
+from fedgrain.cli import flower_audit, flower_members, flower_status
 from fedgrain.cli.arguments import add_json, add_trust, need_flower, print_json
 
 
@@ -24,6 +24,7 @@ def add_to(commands: Any) -> None:
     _add_check(parts)
     flower_members.add_join(parts)
     flower_status.add_to(parts)
+    flower_audit.add_to(parts)
 
 
 def _add_init(parts: Any) -> None:
@@ -131,6 +132,9 @@ def _add_check(parts: Any) -> None:
     parser.add_argument("--knowledge", metavar="JSON", help="what the site knows, if not inferred")
     parser.add_argument("--count-rounding", type=int, default=1, metavar="N", help="as the app's")
     parser.add_argument("--server", metavar="HOST:PORT", help="also check the connection")
+    parser.add_argument(
+        "--policy", type=Path, metavar="FILE", help="the site's site.toml: what would be allowed"
+    )
     flower_members.add_papers(parser, required=False)
     add_json(parser)
     parser.set_defaults(run=check)
@@ -171,6 +175,10 @@ def check(args: argparse.Namespace) -> None:
         certificate = credentials.authority if credentials is not None else args.certificate
         server = Server(args.server, certificate, credentials)
         findings += check_server(server, register=all(finding.good for finding in own))
+    if args.policy is not None:
+        from fedgrain.membership.check_policy import check_policy
+
+        findings += check_policy(args.policy, args.app, args.server)
     leaves = leaving(args.count_rounding, app_privacy(args.app))
     if args.json:
         summary = {"findings": [vars(finding) for finding in findings], "counted": counted}

@@ -132,6 +132,18 @@ def add_join(parts: Any) -> None:
         "--node-config", default="", metavar="TEXT", help="the site's settings, as COMMANDS.md says"
     )
     parser.add_argument(
+        "--policy",
+        type=Path,
+        metavar="FILE",
+        help="what the site's owner allows (default: site.toml next to the key, if there is one)",
+    )
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="of all that comes and leaves (default: record.jsonl next to the key)",
+    )
+    parser.add_argument(
         "--max-retries", type=int, metavar="N", help="give up after N tries (default: never)"
     )
     parser.set_defaults(run=join)
@@ -147,9 +159,11 @@ def credentials(args: argparse.Namespace) -> SiteCredentials:
 def join(args: argparse.Namespace) -> None:
     """Run as a site until stopped."""
     need_flower()
+    from fedgrain.membership.join import OwnersFiles
     from fedgrain.membership.join import join as start
 
-    start(credentials(args), args.server, args.node_config, args.port, args.max_retries)
+    owner = OwnersFiles.beside(args.key, args.policy, args.record)
+    start(credentials(args), args.server, args.node_config, args.port, args.max_retries, owner)
 
 
 def add(args: argparse.Namespace) -> None:

@@ -12,13 +12,13 @@ from fedgrain.deployment.privacy import DELTA, Privacy
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.files import read_text, write_text
+from fedgrain.handover.passing import PACKAGE
 from fedgrain.parsing import parse_toml
 from fedgrain.preparation.config import Config, read_config
 from fedgrain.preparation.trunk import decoding_options, trunk_of
 from fedgrain.taxonomy import Taxonomy, read_json, write_json
 from fedgrain.trunks import TrunkSpec
 
-PACKAGE = "fedgrain_app"
 AGAIN = "make the app again with fedgrain flower init"
 IMAGE_SIZE = 64  # of users' folders, unless the config sets it
 

@@ -1,25 +1,34 @@
-"""The two Flower apps: the server's rounds, and a site's answers."""
+"""The two Flower apps: the server's rounds, and a site's answers.
+
+A site's app only passes messages on: it starts without torch and without the server's code.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid, ServerApp
 
-from fedgrain.deployment.server import log_lines, serve
-from fedgrain.deployment.site import Site, answered
 from fedgrain.errors import FedgrainError
+from fedgrain.handover.passing import Request, failure, pass_on
+
+if TYPE_CHECKING:
+    from flwr.serverapp import Grid, ServerApp
 
 os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"  # telemetry is switched off earlier: see COMMANDS.md
 
 
 def server_app(package: Path) -> ServerApp:
     """Return the app that runs the rounds of a federation."""
+    from flwr.serverapp import ServerApp
+
+    from fedgrain.deployment.server import log_lines, serve
+
     app = ServerApp()
 
     @app.main()
@@ -45,22 +54,27 @@ def client_app(package: Path) -> ClientApp:
     """Return the app that answers at a site."""
     app = ClientApp()
 
-    def answer(
-        message: Message, context: Context, handler: Callable[[Site], RecordDict]
-    ) -> Message:
-        content = answered(handler, package, context.node_config, context.run_config)
-        return Message(content, reply_to=message)
+    def answer(message: Message, context: Context) -> Message:
+        return Message(_answer(package, message, context), reply_to=message)
 
-    @app.query()
-    def query(message: Message, context: Context) -> Message:
-        return answer(message, context, lambda site: site.counts().record())
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        return answer(message, context, lambda site: site.train(message.content))
-
-    @app.evaluate()
-    def evaluate(message: Message, context: Context) -> Message:
-        return answer(message, context, lambda site: site.evaluate(message.content))
-
+    for kind in (app.query, app.train, app.evaluate):
+        kind()(answer)
     return app
+
+
+def _answer(package: Path, message: Message, context: Context) -> RecordDict:
+    """Let the worker answer; whatever goes wrong with it becomes the site's answer."""
+    about = message.metadata
+    request = Request(
+        about.message_type.partition(".")[0],
+        str(package),
+        dict(context.node_config),
+        dict(context.run_config),
+        str(about.run_id),
+        about.message_id,
+    )
+    try:
+        return pass_on(request, message.content, about.ttl)
+    except (FedgrainError, OSError) as error:
+        traceback.print_exc()
+        return failure(error, request.node, request.settings)

@@ -15,6 +15,7 @@ from flwr.serverapp import Grid
 
 from fedgrain.deployment.key_record import Roster
 from fedgrain.deployment.ledger import ServerLedger
+from fedgrain.deployment.server_record import ServerRecord, ask_recorded
 from fedgrain.engines import BuiltModel, Validator
 from fedgrain.errors import FederationError, FedgrainError
 from fedgrain.federated.averaging import RunningAverage, State
@@ -22,7 +23,6 @@ from fedgrain.federated.engine import Task
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
 from fedgrain.federated.settings import TrainingSettings
-from fedgrain.messages.asking import ask
 from fedgrain.messages.limits import Bounded, bounded_scores, count_limit, without_outliers
 from fedgrain.messages.replies import (
     outcome_of,
@@ -35,6 +35,7 @@ from fedgrain.messages.wire import (
     Counts,
     Models,
     by_branch,
+    check_counts,
     counts_of,
     key_of,
     pack,
@@ -59,6 +60,7 @@ class FlowerEngine:
         ledger: ServerLedger | None = None,
         most_samples: int | None = None,
         roster: Roster | None = None,
+        record: ServerRecord | None = None,
     ) -> None:
         self.grid, self.model, self.client_names = grid, model, list(sites)
         self.parameters = model.parameters
@@ -71,12 +73,12 @@ class FlowerEngine:
         self._most_samples = most_samples
         self._settings, self._validator, self._time_limit = settings, validator, time_limit
         self._ledger = ledger  # set if sites add noise and withhold everything else
-        self._roster = roster or Roster(None)
+        self._roster, self._record = roster or Roster(None), record
+        self._declined: set[int] = set()  # nodes whose policy declined; they are asked again
         self._nodes: dict[int, int] = {}  # client -> its node
         self._asked: set[tuple[int, str]] = set()  # node ids, with when they connected
-        self._late: dict[
-            int, float
-        ] = {}  # nodes that did not answer, with the time until which Flower lists them
+        # nodes that did not answer, with the time until which Flower lists them
+        self._late: dict[int, float] = {}
         self._counts: dict[int, Counts] = {}  # client -> what it reported
 
     # connected sites
@@ -93,7 +95,9 @@ class FlowerEngine:
         self._asked |= keys
         for node in new | alive:
             self._late.pop(node, None)
-        answers = self._ask({node: RecordDict() for node in sorted(new | alive)}, "query")
+        asked = new | alive | {node for node in self._declined if node in infos}
+        answers = self._ask({node: RecordDict() for node in sorted(asked)}, "query")
+        self._declined = {node for node, answer in answers.items() if _declines(answer)}
         for node, answer in answers.items():
             try:
                 if isinstance(answer, Fault):
@@ -108,17 +112,7 @@ class FlowerEngine:
 
     def _welcome(self, node: int, registered: str, counts: Counts) -> str:
         """Remember a site; refuse one that is unexpected or registered under another name."""
-        if counts.site not in self.client_names:
-            raise FederationError(
-                f"it calls itself {counts.site!r}, which is not a site of this app"
-            )
-        if registered and registered != counts.site:
-            name = one_line(registered)
-            raise FederationError(f"its key is registered for {name!r}, not {counts.site!r}")
-        taxonomy = self.model.taxonomy
-        wanted = {int(e): len(taxonomy.children(e)) for e in taxonomy.internal}
-        if {e: len(marks) for e, marks in counts.children.items()} != wanted:
-            raise FederationError("its counts are of another taxonomy; give it this app's")
+        check_counts(counts, registered, self.client_names, self.model.taxonomy)
         client = self.client_names.index(counts.site)
         self._nodes[client], self._counts[client] = node, counts
         if self._ledger is not None:
@@ -282,15 +276,25 @@ class FlowerEngine:
 
     def _ask(self, contents: Mapping[int, RecordDict], kind: str) -> dict[int, Message | Fault]:
         """Send messages and wait for the answers; leave out who did not answer."""
-        asked = ask(self.grid, contents, kind, self._time_limit)
+        names = {node: self._name(node) for node in contents}
+        asked = ask_recorded(self._record, names, self.grid, contents, kind, self._time_limit)
         replies = [one.content for one in asked.answers.values() if isinstance(one, Message)]
         self.traffic.add(list(contents.values()), replies, asked.seconds)
         if asked.silent:
             self._leave_out(asked.silent)
         return asked.answers
 
+    def _name(self, node: int) -> str:
+        """Return the name of a node's site, if it has told it."""
+        names = [self.client_names[client] for client, own in self._nodes.items() if own == node]
+        return names[0] if names else f"node {node}"
+
     def _leave_out(self, nodes: Collection[int]) -> None:
         """Send nothing to nodes that did not answer until they send a new heartbeat."""
         infos = {info.node_id: info for info in self.grid.get_nodes()}
         self._late |= {node: infos[node].online_until for node in nodes if node in infos}
         self._nodes = {client: node for client, node in self._nodes.items() if node not in nodes}
+
+
+def _declines(answer: Message | Fault) -> bool:
+    return isinstance(answer, Fault) and answer.kind == Kind.DECLINED

@@ -7,8 +7,9 @@ repeated because a process was killed are counted; so is a line that was written
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,18 @@ class SiteLedger:
         """Record one release; return how many this run has had."""
         append_line(self.path, json.dumps({"run": run, "round": round_number, **asdict(privacy)}))
         return sum(line.get("run", run) == run for line in _lines(self.path))
+
+    def epsilon(self, privacy: Privacy, more: int = 0) -> float:
+        """Return what all releases, of all runs, have cost, and so many more with this privacy.
+
+        Gaussian releases compose exactly: the squares of their ratios of sensitivity to noise add
+        up (Dong et al. 2022). A damaged line counts as a release with this privacy.
+        """
+        ratios = [_multiplier(line, privacy) ** -2 for line in _lines(self.path)]
+        ratios += [privacy.noise_multiplier**-2] * more
+        if not ratios:
+            return 0.0
+        return replace(privacy, noise_multiplier=sum(ratios) ** -0.5).epsilon(1)
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,13 @@ class ServerLedger:
         asked = [line.get("sites", every) for line in _lines(self.path)]
         asked = [sites if isinstance(sites, list) else every for sites in asked]
         return {name: sum(sites.count(name) for sites in asked) for name in self.operation.sites}
+
+
+def _multiplier(line: dict[str, Any], privacy: Privacy) -> float:
+    found = line.get("noise_multiplier")
+    if isinstance(found, float) and 0 < found < math.inf:
+        return found
+    return privacy.noise_multiplier
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

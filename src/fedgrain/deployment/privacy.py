@@ -1,6 +1,6 @@
 """The cost of differential privacy: the epsilon of the updates a site has sent.
 
-A site adds Gaussian noise to its clipped update (:mod:`fedgrain.deployment.noised_updates`). The
+A site adds Gaussian noise to its clipped update (:mod:`fedgrain.sites.noised_updates`). The
 unit is a site's whole data: whatever it holds, its clipped update lies in a ball of radius
 ``clip``, so any two data sets give updates at most ``2 clip`` apart. That is the sensitivity, and
 the noise's deviation of ``noise_multiplier * clip`` is half the noise multiplier times it. n

@@ -16,6 +16,7 @@ from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.key_record import Roster
 from fedgrain.deployment.ledger import ServerLedger
 from fedgrain.deployment.privacy import need_accounting
+from fedgrain.deployment.server_record import ServerRecord
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.deployment.strategies import average_by
 from fedgrain.engines import BuiltModel, Validator
@@ -30,6 +31,9 @@ from fedgrain.preparation.prepare import (
     prepare,
     training_settings,
 )
+from fedgrain.records.chain import Chain
+
+RECORD = "record.jsonl"  # of all messages, in the run folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,4 +105,5 @@ def open_engine(
         ledger=ledger,
         most_samples=operation.most_samples,
         roster=Roster(operation.record),
+        record=ServerRecord(Chain(operation.run_folder / RECORD, "the server")),
     )

@@ -32,6 +32,7 @@ class Kind(StrEnum):
     DIED = "died"  # its process ended
     GONE = "gone"  # it is not connected
     REFUSED = "refused"  # it sent something unexpected, or contradicts itself
+    DECLINED = "declined"  # the policy of its owner does not allow what was asked
     UNREADABLE = "unreadable"
 
 

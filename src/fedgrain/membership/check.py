@@ -26,16 +26,18 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedgrain import catalogue
-from fedgrain.deployment.app import PACKAGE, App, app_privacy, app_settings
+from fedgrain.deployment.app import App, app_privacy, app_settings
 from fedgrain.deployment.certificates import HOW_TO_MAKE
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import site_names
-from fedgrain.deployment.site import Site, alone, prepare_site
 from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.folders.manifest import read_manifest
+from fedgrain.handover.passing import PACKAGE
+from fedgrain.membership.findings import Finding
 from fedgrain.membership.join import SiteCredentials
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.preparation.prepare import Prepared
+from fedgrain.sites.site import Site, alone, prepare_site
 from fedgrain.text import one_line
 
 LEAVES = (
@@ -53,15 +55,6 @@ _LEAVES_PRIVATELY = (
 )
 STAYS = "images, the label of any image, names of files, and what your labellers know"
 _CONNECT_SECONDS, _ANSWER_SECONDS = 10.0, 60.0
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check."""
-
-    subject: str
-    good: bool
-    text: str  # what was found and, if it is bad, what to do
 
 
 @dataclass(frozen=True)

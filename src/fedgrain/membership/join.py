@@ -1,16 +1,16 @@
 """``fedgrain flower join``: Flower's SuperNode, with the site's certificate for the gate.
 
 ``flower-supernode`` 1.41 has no option for a client certificate, so this starts the same program
-with one change: its connection to the Fleet API presents the certificate. All safety settings are
-on: the server's authority is checked, only apps signed by the operator run, apps cannot install
-anything, and the only open port is on loopback.
+with one change: its connection to the Fleet API presents the certificate
+(:mod:`fedgrain.membership.supernode` has the others). All safety settings are on: the server's
+authority is checked, only apps signed by the operator are used, no code of theirs runs, and the
+only open port is on loopback.
 """
 
 from __future__ import annotations
 
 import os
 import ssl
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,13 +22,9 @@ from cryptography.hazmat.primitives import serialization
 
 from fedgrain.deployment.certificates import write_file
 from fedgrain.errors import DeploymentError
-
-QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    # a SuperNode installs nothing by default; keep it so even if the default changes
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-}
+from fedgrain.membership.supernode import QUIET, run_supernode
+from fedgrain.policy.site_policy import Policy, read_policy
+from fedgrain.records.chain import Chain
 
 
 @dataclass(frozen=True)
@@ -87,11 +83,40 @@ class SiteCredentials:
         return context
 
 
+@dataclass(frozen=True)
+class OwnersFiles:
+    """What the owner of a site writes and reads: the policy, and the record of messages."""
+
+    policy: Path | None
+    record: Path
+
+    @classmethod
+    def beside(cls, key: Path, policy: Path | None, record: Path | None) -> OwnersFiles:
+        """Return the files given; the others lie next to the key. A policy need not exist."""
+        usual = key.with_name("site.toml")
+        chosen = policy or (usual if usual.exists() else None)
+        return cls(chosen, record or key.with_name("record.jsonl"))
+
+    def checked(self, server: str, node_config: str) -> str:
+        """Check server and record against the policy; return the settings of the node with both."""
+        policy = read_policy(self.policy) if self.policy is not None else Policy()
+        if policy.addresses is not None and server not in policy.addresses:
+            raise DeploymentError(
+                f"{self.policy}: server.addresses allows {' or '.join(policy.addresses)}, not "
+                f"{server}; change one of the two"
+            )
+        if self.record.exists():
+            Chain(self.record, "").verify()
+        paths = {"policy": self.policy, "record": self.record}
+        own = [f'{name}="{path.absolute()}"' for name, path in paths.items()
+               if path is not None and f"{name}=" not in node_config]  # fmt: skip
+        return " ".join([node_config, *own]).strip()
+
+
 def _supernode_arguments(
     credentials: SiteCredentials,
     server: str,
     node_config: str,
-    port: int,
     extra: Sequence[str] = (),
 ) -> list[str]:
     """Return the arguments of Flower's SuperNode."""
@@ -100,8 +125,6 @@ def _supernode_arguments(
         "--auth-supernode-private-key", str(credentials.key),
         "--trusted-entities", str(credentials.trusted),
         "--superlink", server,
-        "--host", "127.0.0.1",
-        "--port", str(port),
         *(["--node-config", node_config] if node_config else []),
         *extra,
     ]  # fmt: skip
@@ -113,14 +136,14 @@ def join(
     node_config: str,
     port: int,
     max_retries: int | None = None,
+    owner: OwnersFiles | None = None,
 ) -> None:
     """Run as a site until stopped."""
     credentials.check()
+    if owner is not None:
+        node_config = owner.checked(server, node_config)
     credentials.context()  # before anything starts
     os.environ.update(QUIET)
-    programs = Path(sys.executable).parent  # Flower finds its own helpers by the path
-    os.environ["PATH"] = os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)])
-    from flwr.supernode.cli import flower_supernode
     from flwr.supernode.fleet_http_client import FleetHttpClient
 
     def from_server_address(
@@ -141,6 +164,4 @@ def join(
 
     setattr(FleetHttpClient, "from_server_address", classmethod(from_server_address))  # noqa: B010
     extra = [] if max_retries is None else ["--max-retries", str(max_retries)]
-    arguments = _supernode_arguments(credentials, server, node_config, port, extra)
-    sys.argv = ["flower-supernode", *arguments]
-    flower_supernode()
+    run_supernode(_supernode_arguments(credentials, server, node_config, extra), port)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fedgrain.deployment.app import PACKAGE, App, app_settings, write_app
+from fedgrain.deployment.app import App, app_settings, write_app
 from fedgrain.deployment.certificates import (
     PEM,
     Authority,
@@ -29,6 +29,7 @@ from fedgrain.deployment.key_record import FILE, Member, Record
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.errors import DeploymentError
 from fedgrain.files import write_text
+from fedgrain.handover.passing import PACKAGE
 from fedgrain.membership.commands import Typed
 from fedgrain.membership.gate import FILE as GATE
 from fedgrain.membership.gate import STATE, gate_config

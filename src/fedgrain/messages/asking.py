@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flwr.app import Message, RecordDict
@@ -23,15 +23,28 @@ class Asked:
     answers: dict[int, Message | Fault]
     silent: list[int]  # nodes that were reached, but did not answer in time or went away
     seconds: float
+    numbers: Mapping[int, str]  # Flower's number of each node's message
 
 
-def ask(grid: Grid, contents: Mapping[int, RecordDict], kind: str, limit: float | None) -> Asked:
-    """Send messages by node and wait for the answers, up to ``limit`` seconds."""
+def ask(
+    grid: Grid,
+    contents: Mapping[int, RecordDict],
+    kind: str,
+    limit: float | None,
+    on_sent: Callable[[Mapping[int, str]], None] | None = None,
+) -> Asked:
+    """Send messages by node and wait for the answers, up to ``limit`` seconds.
+
+    ``on_sent`` is called with the numbers of the messages by node before any answer is fetched.
+    """
     began = time.monotonic()
     nodes = list(contents)
     messages = [Message(contents[node], node, kind, ttl=limit) for node in nodes]
     ids = list(grid.push_messages(messages)) if messages else []
     waiting = {sent: node for sent, node in zip(ids, nodes, strict=True) if sent}
+    numbers = {node: sent for sent, node in waiting.items()}
+    if on_sent is not None:
+        on_sent(numbers)
     missing = Fault("it is not connected", Kind.GONE)
     answers: dict[int, Message | Fault] = dict.fromkeys(nodes, missing)
     late = Fault(f"it did not answer within {limit or 0:g} seconds", Kind.TIME_OUT)
@@ -49,7 +62,7 @@ def ask(grid: Grid, contents: Mapping[int, RecordDict], kind: str, limit: float 
                 gone.append(node)
         if waiting and in_time:
             time.sleep(_POLL_SECONDS)
-    return Asked(answers, [*waiting.values(), *gone], time.monotonic() - began)
+    return Asked(answers, [*waiting.values(), *gone], time.monotonic() - began, numbers)
 
 
 def _checked(reply: Message | Fault, sent: RecordDict, kind: str) -> Message | Fault:

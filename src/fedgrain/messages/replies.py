@@ -12,6 +12,7 @@ from fedgrain.federated.averaging import State
 from fedgrain.federated.engine import Task, checked
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
+from fedgrain.messages.fingerprints import DECLINED, HEAD
 from fedgrain.messages.wire import MOST_SAMPLES, SCORES, key_of, state_of, whole_number
 from fedgrain.scoring.validation_score import ValidationScore
 from fedgrain.text import one_line
@@ -26,6 +27,9 @@ NAME = 60  # characters of a name that a site gives
 def fault_of(reply: Message) -> Fault | None:
     """Return the fault of a reply; None if it is an answer."""
     if not reply.has_error():
+        if (no := reply.content.config_records.get(DECLINED)) is not None:
+            rule, why = (one_line(no.get(key, "?")) for key in ("rule", "why"))
+            return Fault(f"its policy declines, by {rule}: {why}", Kind.DECLINED)
         failed = reply.content.config_records.get("failed")
         return None if failed is None else _as_fault(failed.get("fault", "it failed"))
     if reply.error.code in GONE:
@@ -47,7 +51,7 @@ def refused(content: RecordDict, sent: RecordDict, kind: str) -> Fault | None:
     models = sent.array_records if kind == "train" else {}
     metrics = {"time", *{"train": ["releases"], "query": ["counts"]}.get(kind, ["scores"])}
     metrics |= {f"{key} told" for key in models}
-    configs = {"failed", "about"} | set(models)
+    configs = {"failed", "about", HEAD} | set(models)
     known = ((content.array_records, set(models)), (content.metric_records, metrics),
              (content.config_records, configs))  # fmt: skip
     for records, names in known:

@@ -7,16 +7,17 @@ so of a fault only the name of its type is sent.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from fedgrain.errors import DeploymentError
+from fedgrain.errors import DeploymentError, FederationError
 from fedgrain.federated.averaging import State
 from fedgrain.scoring.validation_score import ValidationScore
+from fedgrain.taxonomy import Taxonomy
 from fedgrain.text import one_line
 
 WHOLE, _CORRECTION = "whole", "correction"
@@ -137,6 +138,18 @@ def counts_of(content: RecordDict) -> Counts:
         why = error if isinstance(error, NotACountError) else type(error).__name__
         raise DeploymentError(f"its counts cannot be read ({why})") from None
     return Counts(one_line(site), whole, branches, children)
+
+
+def check_counts(counts: Counts, registered: str, sites: Sequence[str], taxonomy: Taxonomy) -> None:
+    """Refuse a site that is unexpected, registered under another name, or of another tree."""
+    if counts.site not in sites:
+        raise FederationError(f"it calls itself {counts.site!r}, which is not a site of this app")
+    if registered and registered != counts.site:
+        name = one_line(registered)
+        raise FederationError(f"its key is registered for {name!r}, not {counts.site!r}")
+    wanted = {int(e): len(taxonomy.children(e)) for e in taxonomy.internal}
+    if {e: len(marks) for e, marks in counts.children.items()} != wanted:
+        raise FederationError("its counts are of another taxonomy; give it this app's")
 
 
 class NotACountError(ValueError):

@@ -1,16 +1,14 @@
 """A site: its own images and labels, and its answers to the server.
 
-Every message starts a fresh process, which opens the site again and answers. What
-leaves the site: model updates, the loss, counts of samples (rounded where asked), and validation
-scores. With differential privacy it is noised updates alone. Images, labels and names of files
-never leave it.
+What leaves the site: model updates, the loss, counts of samples (rounded where asked), and
+validation scores. With differential privacy it is noised updates alone. Images, labels and names of
+files never leave it.
 """
 
 from __future__ import annotations
 
-import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +17,9 @@ import numpy as np
 import torch
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
-from fedgrain.arithmetic import one_thread
 from fedgrain.deployment.app import App
 from fedgrain.deployment.ledger import SiteLedger
-from fedgrain.deployment.noised_updates import Release
 from fedgrain.deployment.privacy import Privacy
-from fedgrain.deployment.server_settings import site_names
 from fedgrain.engines import ClientTrainer, SequentialEngine
 from fedgrain.errors import DeploymentError
 from fedgrain.federated import Fault, LabelledPart, Update
@@ -43,8 +38,8 @@ from fedgrain.messages.wire import (
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, prepare, prepare_from
 from fedgrain.scoring.validation_score import ValidationScore
+from fedgrain.sites.noised_updates import Release
 
-_WITHHELD = "it failed"  # all that is reported of a failure with differential privacy
 NOTHING = LabelledPart(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -56,16 +51,22 @@ class Site:
     engine: SequentialEngine
     rounding: int = 1
     release: Release | None = None  # how updates leave with differential privacy
+    withheld: bool = False  # the owner lets no counts leave
+
+    def under(self, rounding: int, *, counts: bool) -> Site:
+        """Return the site with what its owner's policy says of counts; it cannot be widened."""
+        return replace(self, rounding=max(self.rounding, rounding), withheld=not counts)
 
     # what it reports of its data
 
     def counts(self) -> Counts:
         """Count the samples that enter the loss; children whose count rounds to 0 are not reported.
 
-        With differential privacy every site reports the same: one sample of everything.
+        With differential privacy, and where the owner lets no counts leave, every site reports the
+        same: one sample of everything.
         """
         taxonomy = self.engine.trainer.federation.taxonomy
-        if self.release is not None:
+        if self.release is not None or self.withheld:
             ones = {int(e): [1] * len(taxonomy.children(e)) for e in taxonomy.internal}
             return Counts(self.name, 1, dict.fromkeys(ones, 1), ones)
         branches, children = {}, {}
@@ -89,6 +90,11 @@ class Site:
             return self._released(content, self.release, models, outcomes)
         for branch, update in outcomes.items():
             key = key_of(branch)
+            if self.withheld:  # without samples, nothing changes: a fault would tell
+                state = models[branch] if isinstance(update, Fault) else update.state
+                answer[key] = record_of(state)
+                answer[f"{key} told"] = MetricRecord({"samples": 1})
+                continue
             if isinstance(update, Fault):
                 answer[key] = ConfigRecord({"fault": update.reason})
                 continue
@@ -269,26 +275,3 @@ def alone(prepared: Prepared, number: int) -> SequentialEngine:
     nothing = None if own.validation is not None else NOTHING
     federation = replace(prepared.federation, clients=(own,), validation=nothing)
     return SequentialEngine(ClientTrainer(federation, prepared.spec, prepared.settings))
-
-
-def answered(
-    handler: Callable[[Site], RecordDict],
-    package: Path,
-    node: Mapping[str, Any],
-    settings: Mapping[str, Any],
-) -> RecordDict:
-    """Open the site and let it answer; of a failure only the type is sent, the rest is logged."""
-    began, private = time.perf_counter(), True  # until we know better
-    try:
-        with one_thread():
-            sites, privacy = site_names(str(settings["sites"])), Privacy.of(settings)
-            private = privacy is not None or "ledger" in node
-            rounding = int(settings["count-rounding"])
-            answer = handler(open_site(App.read(package), node, sites, rounding, privacy))
-        if not private:  # the time would reveal the number of images
-            answer["time"] = MetricRecord({"seconds": time.perf_counter() - began})
-        return answer
-    except Exception as error:
-        traceback.print_exc()
-        fault = _WITHHELD if private else type(error).__name__
-        return RecordDict({"failed": ConfigRecord({"fault": fault})})

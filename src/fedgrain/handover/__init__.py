@@ -1,0 +1,1 @@
+"""Between two processes of one site: a private socket, and what is sent over it."""
