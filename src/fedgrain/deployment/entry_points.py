@@ -15,7 +15,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedgrain.errors import FedgrainError
-from fedgrain.handover.passing import Request, failure, pass_on
+from fedgrain.handover.passing import Request, failure, note_failure, pass_on
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid, ServerApp
@@ -77,4 +77,5 @@ def _answer(package: Path, message: Message, context: Context) -> RecordDict:
         return pass_on(request, message.content, about.ttl)
     except (FedgrainError, OSError) as error:
         traceback.print_exc()
+        note_failure(request)
         return failure(error, request.node, request.settings)

@@ -23,9 +23,10 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
-from fedgrain.errors import DeploymentError
+from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.handover.frames import receive, send
 from fedgrain.handover.private_socket import connect, private_folder
+from fedgrain.records.chain import Chain
 
 PACKAGE = "fedgrain_app"  # of an app: its config and taxonomy
 WORKER = "fedgrain.sites.worker"  # of a later room, which loads torch
@@ -66,6 +67,18 @@ def failure(error: Exception, node: Mapping[str, Any], settings: Mapping[str, An
     """Return the answer of a site that failed: the type of the error, or not even that."""
     fault = _WITHHELD if is_private(node, settings) else type(error).__name__
     return RecordDict({"failed": ConfigRecord({"fault": fault})})
+
+
+def note_failure(request: Request) -> None:
+    """Record that an answer leaves which the worker did not give: that the site failed."""
+    if "record" not in request.node:
+        return
+    chain = Chain(Path(str(request.node["record"])), str(request.node.get("site", "a site")))
+    entry = {"kind": request.kind, "run": request.run, "message": request.message}
+    try:
+        chain.add({"what": "left", **entry, "note": "that it failed"})
+    except FedgrainError as error:
+        print(f"fedgrain: error: {error}", file=sys.stderr)
 
 
 def pass_on(request: Request, content: RecordDict, seconds: float | None) -> RecordDict:

@@ -118,7 +118,11 @@ class Typed:
                 + (", and `app` copied into it. Check, then join:" if self.real else ":"),
                 _block(QUIET, *checks, shlex.join(self.join(site))),
             ]
-        parts.append("Several sites on one machine need different numbers for `--port`.")
+        parts.append(
+            "Several sites on one machine need different numbers for `--port`. What a site may do, "
+            "its owner writes into `site.toml` next to the key; what came and left is in "
+            "`record.jsonl` there: `fedgrain flower audit record.jsonl`."
+        )
         return "\n\n".join(parts) + "\n"
 
 

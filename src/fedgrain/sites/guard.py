@@ -85,9 +85,11 @@ class Guard:
 
     def _check(self, policy: Policy, request: Request) -> list[str]:
         """Return the rules that allow a message."""
+        if self.policy_path is None:
+            return []
         package, privacy = Path(request.package), Privacy.of(request.settings)
         mine, everyone = self._had(request, policy)
-        allowances = Allowances.beside(self.policy_path) if self.policy_path else None
+        allowances = Allowances.beside(self.policy_path)
         asked = Asked(
             kind=request.kind,
             run=request.run,
