@@ -160,7 +160,7 @@ def _tell(found: Refined, args: argparse.Namespace, reading: str) -> None:
             f"{found.proposed - found.taken:,} stay as they are"
         )
     if not found.guaranteed:
-        print("the model is not calibrated, so nothing is guaranteed: fedgrain calibrate")
+        print("nothing is guaranteed: the model was trained without images to calibrate it on")
     for image, problem in found.problems[:_SHOWN]:
         print(f"{one_line(image)}: {one_line(problem)}", file=sys.stderr)
     if len(found.problems) > _SHOWN:
