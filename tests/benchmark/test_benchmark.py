@@ -4,7 +4,6 @@ import json
 import zipfile
 from dataclasses import replace
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +18,6 @@ from fedgrain.checksums import digest
 from fedgrain.cli import main
 from fedgrain.errors import BenchmarkError
 
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "docs/benchmark/v1"
 HOME = files("fedgrain.benchmark") / "v1"
 
 

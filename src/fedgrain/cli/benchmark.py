@@ -116,7 +116,10 @@ def _methods(folder: Path, track: Track, typed: Sequence[str], trust: bool) -> l
 
 
 def submit_result(args: argparse.Namespace) -> None:
-    """Pack each method of a folder into a file of its own."""
+    """Pack each method of a folder into a file of its own; its models predict as they were run."""
+    from fedgrain.arithmetic import prefer_portable
+
+    prefer_portable()
     from fedgrain.benchmark import pack, read_protocol
     from fedgrain.errors import BenchmarkError
     from fedgrain.studies.planned_runs import safe_name

@@ -1,0 +1,117 @@
+"""Packed results: the committed ones follow the protocol, and a changed one is refused."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fedgrain.benchmark import (
+    check_predictions,
+    leaderboard_tables,
+    read_protocol,
+    read_submission,
+)
+from fedgrain.benchmark.frozen import frozen
+from fedgrain.cli import main
+from fedgrain.errors import BenchmarkError
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs/benchmark/v1"
+
+
+@pytest.fixture(scope="module")
+def seed47():
+    """What the protocol's first seed gives here."""
+    return frozen(read_protocol("v1").track("glyphs"), 0.9, 47)
+
+
+@pytest.fixture(scope="module")
+def result() -> Path:
+    """The committed result of a method on the glyphs."""
+    return RESULTS / "v1-glyphs-flat-softmax-projection.zip"
+
+
+def rezipped(path: Path, out: Path, **changed: bytes | None) -> Path:
+    """Copy a packed result with other files in it; None leaves one out."""
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    for end, raw in changed.items():
+        names = [name for name in content if name.endswith(end.replace("__", "."))]
+        for name in names[:1] or [end]:
+            content[name] = raw
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, raw in content.items():
+            if raw is not None:
+                archive.writestr(name, raw)
+    return out
+
+
+def test_the_committed_results_follow_the_protocol(result):
+    for path in sorted(RESULTS.glob("*.zip")):
+        assert read_submission(path).track.name == "glyphs"
+    submission = read_submission(result)
+    assert submission.method == "flat-softmax/projection"
+    assert list(submission.by_seed(0.9)) == [47, 48, 49]
+
+
+def test_scores_that_are_not_those_of_the_predictions_are_refused(result, seed47, tmp_path):
+    """All seeds are tested on the same images, so one seed's split can score them all."""
+    prepared = dict.fromkeys((47, 48, 49), seed47.prepared)
+    assert check_predictions(result, prepared).method == "flat-softmax/projection"
+    with zipfile.ZipFile(result) as archive:
+        name = next(n for n in archive.namelist() if n.endswith("predictions.txt"))
+        lines = archive.read(name).decode().splitlines()
+    lines[0] = next(line for line in lines if line != lines[0])
+    other = rezipped(result, tmp_path / "a.zip", predictions__txt="\n".join(lines).encode())
+    with pytest.raises(BenchmarkError, match=r"says hf 0\.\d+, but its predictions have 0\.\d+"):
+        check_predictions(other, prepared)
+    short = rezipped(result, tmp_path / "b.zip", predictions__txt="\n".join(lines[1:]).encode())
+    with pytest.raises(BenchmarkError, match="has 999 predictions for 1000 test images"):
+        check_predictions(short, prepared)
+
+
+def test_a_packed_result_that_was_changed_is_one_sentence(result, tmp_path, capsys):
+    with zipfile.ZipFile(result) as archive:
+        name = next(n for n in archive.namelist() if n.endswith("result.json"))
+        scores = archive.read(name)
+        about = json.loads(archive.read("submission.json"))
+    cases = {
+        "does not match its checksum": {
+            "result__json": scores.replace(b'"hf": 0.', b'"hf": 0.9', 1)
+        },
+        "lacks ": {"config__toml": None},
+        "holds a stranger, ../../escape": {"../../escape": b"x"},
+        "packed under another text": {
+            "submission.json": json.dumps({**about, "protocol": "0" * 64}).encode()
+        },
+        "there is no benchmark 'v9'": {
+            "submission.json": json.dumps({**about, "version": "v9"}).encode()
+        },
+        "which benchmark v1 fixes": {
+            "submission.json": json.dumps(
+                {**about, "method": "flat-softmax/paper+rounds=50"}
+            ).encode()
+        },
+    }
+    for number, (text, changed) in enumerate(cases.items()):
+        path = rezipped(result, tmp_path / f"{number}.zip", **changed)
+        assert main(["benchmark", "leaderboard", str(path)]) == 2
+        assert text in capsys.readouterr().err
+    (tmp_path / "torn.zip").write_bytes(result.read_bytes()[:5000])
+    assert main(["benchmark", "leaderboard", str(tmp_path / "torn.zip")]) == 2
+    assert "not a packed result" in capsys.readouterr().err
+    assert not (tmp_path.parent.parent / "escape").exists()
+
+
+def test_the_leaderboard_on_the_docs_page_is_that_of_the_committed_results(tmp_path, capsys):
+    assert main(["benchmark", "leaderboard", str(RESULTS), "--format", "markdown",
+                 "--out", str(tmp_path / "page.html")]) == 0  # fmt: skip
+    board = capsys.readouterr().out
+    assert board.strip() in (ROOT / "docs/benchmark.md").read_text()
+    assert "flat-softmax/projection" in (tmp_path / "page.html").read_text()
+    (table,) = leaderboard_tables([RESULTS])
+    means = [cells[0].mean for _, cells in table.rows]
+    assert means == sorted(means, reverse=True)
+    for _, cells in table.rows:
+        assert cells[4].mean > 0 < cells[5].mean  # core-hours, bytes
