@@ -19,6 +19,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedgrain.data.images import UNKNOWN_STATISTICS
 from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.key_record import Member, Record, Roster
@@ -36,9 +37,13 @@ from fedgrain.federated import (
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
 from fedgrain.handover.passing import Request
+from fedgrain.heads import DecoupledModel, decouple
+from fedgrain.messages.calibration_counts import counts_read, sums_read
 from fedgrain.messages.replies import validation_of
 from fedgrain.messages.wire import Counts, counts_of, pairs_of, record_of, state_of
+from fedgrain.models.model_folder import ModelDescription
 from fedgrain.preparation.config import Config
+from fedgrain.runs.calibrate import on_validation
 from fedgrain.scoring.validation_score import ValidationScore
 from fedgrain.sites import site as site_module
 from fedgrain.sites.answers import Answering
@@ -442,3 +447,41 @@ def test_arrays_alone_make_the_bytes_that_are_counted() -> None:
     assert engine.traffic.messages == 2
     assert 2 * weights <= engine.traffic.bytes < 2 * weights + 2 * 200 * len(engine.model.initial)
     assert engine.traffic.exchange_seconds > 0
+
+
+@pytest.mark.parametrize("by_branch", [False, True])
+def test_sites_calibrate_the_model_as_one_process_does_with_sums_and_counts(
+    by_branch: bool,
+) -> None:
+    validation = [["a1", "b1"] * 6, ["a3", "c", "b2"] * 5, ["a", "b1", "c", "c"] * 4]
+    engine, wire, everything = connected(client_validation=validation)
+    about = ModelDescription(MODEL, TREE, TREE, (32, 32, 3), UNKNOWN_STATISTICS)
+    model = about.with_weights(engine.model.initial, by_branch=False)
+    if by_branch:
+        nets = decouple(model.net, model.head)
+        model = replace(model, net=DecoupledModel(TREE, nets))
+    before = len(wire.sent)
+    here, there = on_validation(everything)(model), engine.calibrated(model)
+    assert here is not None and there is not None and here.temperature != 1.0
+    one, two = here.entries(TREE), there.entries(TREE)
+    assert one.pop("source") != two.pop("source") and one == two
+    assert there.images == 43 and there.coarse(TREE) == 4
+    assert [m.metadata.message_type for m in wire.sent[before:]] == ["evaluate"] * 6
+    rounding, _, _ = connected(5, client_validation=validation)
+    assert rounding.calibrated(model) is None  # a site that rounds its counts sends none
+
+
+def test_counts_that_do_not_fit_cost_only_their_site() -> None:
+    good = {"nodes 1": [0, 2], "sets 1": [3, 2], "strange 0": [5, 1, 6, 1]}
+    assert counts_read(good, TREE).nodes.images == 2
+    for spoilt in (
+        {**good, "sets 1": [3, 1]},  # of fewer images
+        {**good, "nodes 99": [0, 2]},
+        {**good, "nodes 1": [0, -2]},
+        {**good, "nodes 1": [10**6, 2]},
+        {**good, "others 1": [0, 2]},
+    ):
+        assert counts_read(spoilt, TREE) is None
+    assert sums_read({"sums": [1.0] * 33 + [2]}) is not None
+    for numbers in ([1.0] * 32, [float("nan")] * 34, [1.0] * 33 + [0.5], ["x"] * 34):
+        assert sums_read({"sums": numbers}) is None

@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgrain.calibration.guarantee import node_cells
+from fedgrain.calibration.guarantee import Table, node_cells
 from fedgrain.calibration.node_sets import set_cells
 from fedgrain.calibration.score_counts import ScoreCounts
+from fedgrain.calibration.strangeness import strange_cells, strangeness
 from fedgrain.calibration.temperature_sums import Sums, best_temperature, temperature_sums
 from fedgrain.heads import Head
 from fedgrain.taxonomy.tree import Taxonomy
 
+COUNTED = ("nodes", "sets", "strange")
 Labelled = tuple[Tensor, NDArray[np.int64]]  # logits, and nodes of H
 
 
@@ -28,6 +30,7 @@ class Calibration:
     temperature: float
     nodes: ScoreCounts  # of the answers that are one node
     sets: ScoreCounts  # of the answers that are sets of nodes
+    strange: ScoreCounts  # of how strange the images look; all count for the root
     source: str  # which images were counted: "validation images", or a file
 
     @property
@@ -39,6 +42,26 @@ class Calibration:
         """Return how many of the images have a label that is not a leaf."""
         return int(self.nodes.counts[~tree.is_leaf(self.nodes.labels)].sum())
 
+    def looks_strange(
+        self, log_probs: Table, tree: Taxonomy, known_share: float
+    ) -> NDArray[np.bool_]:
+        """Mask images that look like none of the classes.
+
+        Of images that do belong to them, at least ``known_share`` are not marked.
+        """
+        threshold = self.strange.threshold(known_share, tree)
+        return np.asarray(strangeness(log_probs, tree) > threshold)
+
+    def facts(self, tree: Taxonomy) -> dict[str, Any]:
+        """Return what a reader may want to know of it."""
+        return {
+            "source": self.source,
+            "images": self.images,
+            "coarse": self.coarse(tree),
+            "temperature": self.temperature,
+            "highest_guarantee": self.images / (self.images + 1),
+        }
+
     def entries(self, tree: Taxonomy) -> dict[str, Any]:
         """Return it as ``model.json`` holds it."""
         return {
@@ -46,6 +69,7 @@ class Calibration:
             "temperature": self.temperature,
             "nodes": self.nodes.entries(tree),
             "sets": self.sets.entries(tree),
+            "strange": self.strange.entries(tree),
         }
 
     @classmethod
@@ -54,8 +78,8 @@ class Calibration:
         temperature = float(entries["temperature"])
         if not 0 < temperature < math.inf:
             raise ValueError(f"a temperature is greater than 0, not {temperature}")
-        nodes, sets = (ScoreCounts.read(entries[name], tree) for name in ("nodes", "sets"))
-        return cls(temperature, nodes, sets, str(entries["source"]))
+        nodes, sets, strange = (ScoreCounts.read(entries.get(name, {}), tree) for name in COUNTED)
+        return cls(temperature, nodes, sets, strange, str(entries["source"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +88,7 @@ class SiteCounts:
 
     nodes: ScoreCounts
     sets: ScoreCounts
+    strange: ScoreCounts
 
     @classmethod
     def of(cls, head: Head, part: Labelled, temperature: float) -> SiteCounts:
@@ -74,6 +99,7 @@ class SiteCounts:
         return cls(
             ScoreCounts.of(labels, node_cells(table, labels, tree)),
             ScoreCounts.of(labels, set_cells(table, labels, tree)),
+            ScoreCounts.of(np.zeros_like(labels), strange_cells(table, tree)),
         )
 
 
@@ -86,8 +112,10 @@ def tempered(head: Head, logits: Tensor, temperature: float) -> Tensor:
 
 def calibration_of(temperature: float, counts: Sequence[SiteCounts], source: str) -> Calibration:
     """Add up what sites counted at the temperature they were told."""
-    nodes = ScoreCounts.added([one.nodes for one in counts])
-    return Calibration(temperature, nodes, ScoreCounts.added([c.sets for c in counts]), source)
+    nodes, sets, strange = (
+        ScoreCounts.added([getattr(one, name) for one in counts]) for name in COUNTED
+    )
+    return Calibration(temperature, nodes, sets, strange, source)
 
 
 def calibrate(head: Head, parts: Sequence[Labelled], source: str) -> Calibration | None:

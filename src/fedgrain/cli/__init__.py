@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from fedgrain.cli import (
     benchmark,
+    calibrate,
     data,
     export,
     flower,
@@ -31,8 +32,8 @@ __all__ = ["build_parser", "main"]
 
 LONGEST = 5000  # characters of a message
 COMMANDS = (
-    taxonomy, knowledge, importing, data, run, predict, refine, export, study, table, benchmark,
-    report, flower,
+    taxonomy, knowledge, importing, data, run, predict, calibrate, refine, export, study, table,
+    benchmark, report, flower,
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.catalogue import EXCHANGE_FORMATS, PREDICTION_FORMATS, RULES, dataset
+from fedgrain.cli.answer_options import add_answer_options, wanted_of
 from fedgrain.cli.arguments import add_json, add_net_weights, add_trust, print_json
 from fedgrain.errors import DataError
 from fedgrain.files import written_whole
@@ -45,18 +46,7 @@ def _add_predict(commands: Any) -> None:
         help="an image, a folder, a pattern in quotes ('photos/**/*.jpg'), a manifest (.csv with a "
         "column path), a list (.txt, a path per line), or - for a list on standard input",
     )
-    how_far = parser.add_mutually_exclusive_group()
-    how_far.add_argument(
-        "--confidence",
-        type=float,
-        metavar="P",
-        help="stop at the most specific class with at least this probability (default: a leaf)",
-    )
-    how_far.add_argument(
-        "--expected-hf",
-        action="store_true",
-        help="stop where the expected HF is highest: balances being right and being specific",
-    )
+    add_answer_options(parser)
     endings = ", ".join(PREDICTION_FORMATS.values())
     parser.add_argument(
         "--out",
@@ -115,6 +105,14 @@ def _add_evaluate(commands: Any) -> None:
         "P > 0.5 or P >= --threshold, or the one with the highest expected HF",
     )
     parser.add_argument("--threshold", type=float, metavar="P", help="of the rule threshold")
+    parser.add_argument(
+        "--guarantee",
+        type=float,
+        metavar="SHARE",
+        help="instead of a rule: how many answers with this guarantee hold the truth, in all and "
+        "per depth, class and site; and the calibration error per depth",
+    )
+    parser.add_argument("--sets", action="store_true", help="with --guarantee: of sets of classes")
     add_net_weights(parser)
     add_trust(parser)
     add_json(parser)
@@ -130,12 +128,10 @@ def _run_predict(args: argparse.Namespace) -> int:
     from fedgrain.folders.image_paths import find_images
     from fedgrain.models.predict_files import Asked, predict_files
 
-    rule = "threshold" if args.confidence is not None else "leaf"
     asked = Asked(
-        "expected-hf" if args.expected_hf else rule,
-        args.confidence,
-        _THUMBNAIL if "html" in formats.values() else 0,
-        args.net_weights,
+        thumbnail=_THUMBNAIL if "html" in formats.values() else 0,
+        net_weights=args.net_weights,
+        wanted=wanted_of(args),
     )
     images = find_images(args.images, allow_links=args.allow_links)
     found = predict_files(args.folder, images, asked, trust_code=args.trust_code)
@@ -214,6 +210,9 @@ def _run_evaluate(args: argparse.Namespace) -> None:
     model = load(args.folder, trust_code=args.trust_code, net_weights=args.net_weights)
     with one_thread():
         data, name = _images_to_score(args, model)
+        if args.guarantee is not None:
+            _print_trust(args, model, data)
+            return
         scores = evaluate(model, data, args.split, args.rule, args.threshold)
     if args.json:
         print_json(scores)
@@ -226,6 +225,18 @@ def _run_evaluate(args: argparse.Namespace) -> None:
         print(f"leaf accuracy  {scores['accuracy']:.4f}")
     depths = ", ".join(f"{value:.4f}" for value in scores["accuracy_per_depth"])
     print(f"accuracy per depth  {depths}")
+
+
+def _print_trust(args: argparse.Namespace, model: TrainedModel, data: LabelledImages) -> None:
+    """Print whether a guarantee is kept."""
+    from fedgrain.runs.coverage import trust_lines, trust_of
+
+    found = trust_of(model, data, args.split, args.guarantee, sets=args.sets)
+    if args.json:
+        print_json(found)
+        return
+    for line in trust_lines(found):
+        print(line)
 
 
 def _images_to_score(args: argparse.Namespace, model: TrainedModel) -> tuple[LabelledImages, str]:

@@ -13,6 +13,7 @@ from typing import Any
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from fedgrain.calibration.record import Calibration
 from fedgrain.deployment.key_record import Roster
 from fedgrain.deployment.ledger import ServerLedger
 from fedgrain.deployment.server_record import ServerRecord, ask_recorded
@@ -23,6 +24,7 @@ from fedgrain.federated.engine import Task
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
 from fedgrain.federated.settings import TrainingSettings
+from fedgrain.messages.calibration_counts import calibrated_by_sites
 from fedgrain.messages.limits import Bounded, bounded_scores, count_limit, without_outliers
 from fedgrain.messages.replies import (
     outcome_of,
@@ -38,8 +40,10 @@ from fedgrain.messages.wire import (
     check_counts,
     counts_of,
     key_of,
+    models_of,
     pack,
 )
+from fedgrain.models.trained_model import TrainedModel
 from fedgrain.scoring.validation_score import ValidationScore, combined, weighted_mean
 from fedgrain.text import one_line
 
@@ -236,12 +240,25 @@ class FlowerEngine:
             )
         return mean
 
-    def _answers(self, models: Models, what: str) -> dict[int, Mapping[str, Any]]:
+    def calibrated(self, model: TrainedModel) -> Calibration | None:
+        """Calibrate the final model at the sites; None if they withhold what it takes."""
+        if self._ledger is not None:
+            return None
+        models = models_of(model.net)
+
+        def ask_all(what: str, about: Mapping[str, str]) -> dict[int, Mapping[str, Any]]:
+            return self._answers(models, what, **about)
+
+        return calibrated_by_sites(ask_all, self.model.taxonomy, self._most_samples)
+
+    def _answers(self, models: Models, what: str, **about: str) -> dict[int, Mapping[str, Any]]:
         """Ask every connected site for scores; return what those sent that answered."""
         work = dict.fromkeys(sorted(self._nodes), models)
         return {
             client: answer.content.metric_records.get("scores", {})
-            for client, answer in self._ask_sites(work, "evaluate", what=what).items()
+            for client, answer in self._ask_sites(
+                work, "evaluate", None, what=what, **about
+            ).items()
             if isinstance(answer, Message)
         }
 

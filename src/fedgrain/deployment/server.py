@@ -116,10 +116,11 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
                 **cost(operation, ledger),
             }
 
+        calibrator = engine.calibrated if app.config.validation == "clients" else None
         watch = Watch(engine, place)
         initial = engine.model.initial
         ready = ReadyRun(app.config, algorithm, own.description, initial, own.prepared)
-        result = train_and_test(ready, engine, place, [watch], about)
+        result = train_and_test(ready, engine, place, [watch], about, calibrator)
         log_lines([describe(result.validation, result.validation_hf)])
         log_lines([f"finished: everything is in {place.path}"])
 

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from torch import nn
 
 from fedgrain.errors import DeploymentError, FederationError
 from fedgrain.federated.averaging import State
+from fedgrain.federated.local_training import snapshot
+from fedgrain.heads import DecoupledModel
 from fedgrain.scoring.validation_score import ValidationScore
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.text import one_line
@@ -72,6 +75,13 @@ def key_of(branch: int | None) -> str:
 def by_branch(weights: Mapping[int, State]) -> dict[int | None, State]:
     """Return branches as models of a message."""
     return {branch: state for branch, state in weights.items()}  # noqa: C416 (a wider key)
+
+
+def models_of(net: nn.Module) -> dict[int | None, State]:
+    """Return the weights of a model, or of each of its branches, as a message holds them."""
+    if isinstance(net, DecoupledModel):
+        return {int(branch): snapshot(own) for branch, own in net.branches.items()}
+    return {None: snapshot(net)}
 
 
 def _branch_of(key: str) -> int | None:

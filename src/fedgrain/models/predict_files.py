@@ -21,6 +21,7 @@ from fedgrain.cores import process_map, workers_wanted
 from fedgrain.data.decode import decode_image, why_unreadable
 from fedgrain.errors import RunError
 from fedgrain.folders.image_paths import ImagePath
+from fedgrain.models.answers import Question
 from fedgrain.models.model_folder import load
 from fedgrain.models.trained_model import Prediction, TrainedModel
 from fedgrain.plugins import Trust
@@ -45,13 +46,15 @@ class PredictedFile:
 class Asked:
     """What to do with every file: the rule, and the side of a thumbnail (0: none).
 
-    ``net_weights`` is where the weights of the model's trunk are, if they have moved.
+    ``net_weights`` is where the weights of the model's trunk are, if they have moved. ``wanted``
+    is what is asked of the model instead of the rule alone.
     """
 
     rule: str = "leaf"
     threshold: float | None = None
     thumbnail: int = 0
     net_weights: str | None = None
+    wanted: Question | None = None
 
 
 Files = Sequence[ImagePath]
@@ -136,7 +139,7 @@ def _in_processes(
 def predict_block(model: TrainedModel, images: Files, asked: Asked) -> list[PredictedFile]:
     """Return a row per file; those that can be read go through the net together."""
     problems, pixels = read_block(model, images)
-    found = iter(model.predict(pixels, asked.rule, asked.threshold))
+    found = iter(model.answered(pixels, asked.wanted or Question(asked.rule, asked.threshold)))
     return [
         PredictedFile(image.path, None, problem)
         if problem

@@ -15,6 +15,7 @@ from fedgrain.models.predict_files import PredictedFile
 from fedgrain.text import encodable, one_line
 
 Format = Callable[[Iterable[PredictedFile]], Iterator[str]]
+NOT_HERE = "not in this taxonomy"
 _LONGEST_PATH = 1000  # characters of a path that is printed
 COLUMNS = ("image", "label", "name", "probability", "path", "path_probabilities", "problem")
 
@@ -28,6 +29,11 @@ def as_text(rows: Iterable[PredictedFile]) -> Iterator[str]:
 def _spoken(row: PredictedFile) -> str:
     if row.prediction is None:
         return f"not read: {one_line(row.problem)}"
+    if row.prediction.strange:
+        return NOT_HERE
+    if row.prediction.members:
+        among = (f"{one_line(name)} {chance:.2f}" for _, name, chance in row.prediction.members)
+        return f"one of {', '.join(among)}"
     names = [one_line(name) for name in row.prediction.names]
     levels = zip(names[1:], row.prediction.probabilities[1:], strict=True)
     return " > ".join(f"{name} {probability:.2f}" for name, probability in levels) or names[0]
@@ -50,8 +56,13 @@ def _cells(row: PredictedFile) -> list[str]:
     if row.prediction is None:
         return [row.image, "", "", "", "", "", row.problem]
     found = row.prediction
+    if found.strange:
+        return [row.image, "", NOT_HERE, "", "", "", ""]
     chances = [f"{probability:.6g}" for probability in found.probabilities]
     path = " > ".join(found.names), " > ".join(chances)
+    if found.members:
+        ids, names, shares = zip(*found.members, strict=True)
+        return [row.image, " | ".join(ids), " | ".join(names), f"{sum(shares):.6g}", *path, ""]
     return [row.image, found.ids[-1], found.names[-1], chances[-1], *path, ""]
 
 
@@ -76,7 +87,12 @@ def _entry(row: PredictedFile) -> dict[str, Any]:
     found = row.prediction
     levels = zip(found.ids, found.names, found.probabilities, strict=True)
     path = [{"id": i, "name": name, "probability": chance} for i, name, chance in levels]
-    return {"image": row.image, "path": path, "problem": None}
+    entry: dict[str, Any] = {"image": row.image, "path": path, "problem": None}
+    if found.members:
+        entry["set"] = [{"id": i, "name": n, "probability": p} for i, n, p in found.members]
+    if found.strange:
+        entry["strange"] = True
+    return entry
 
 
 FORMATS: dict[str, Format] = {

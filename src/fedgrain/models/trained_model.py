@@ -21,7 +21,7 @@ from fedgrain.errors import RunError
 from fedgrain.federated import ImageSource, Source
 from fedgrain.heads import DecoupledModel, Head
 from fedgrain.heads.chunks import run_in_chunks, samples_at_once
-from fedgrain.scoring.rules import predict
+from fedgrain.models.answers import Answer, Question, answers
 from fedgrain.taxonomy import Taxonomy, to_json
 from fedgrain.tensor_files import write_tensors
 from fedgrain.trunks import ThroughTrunk, TrunkSpec, inputs_of
@@ -39,6 +39,8 @@ class Prediction:
     ids: tuple[str, ...]
     names: tuple[str, ...]
     probabilities: tuple[float, ...]
+    members: tuple[tuple[str, str, float], ...] = ()  # of a set: id, name and probability of each
+    strange: bool = False  # it looks like nothing in the taxonomy; the path is the root alone
 
     @property
     def id(self) -> str:
@@ -165,26 +167,35 @@ class TrainedModel:
         return dict(zip(names, table.T, strict=True))
 
     def predict(
-        self, images: Any, rule: str = "leaf", threshold: float | None = None
+        self, images: Any, rule: str = "leaf", threshold: float | None = None, **wanted: Any
     ) -> list[Prediction]:
         """Predict a node for each image, by the rules of section 7.
 
         Images are paths, PIL images, or arrays or tensors of any size and kind, one or several: see
-        :func:`fedgrain.data.any_images.as_pixels`. The answer is always a list.
+        :func:`fedgrain.data.any_images.as_pixels`. The answer is always a list. ``wanted`` are
+        further fields of :class:`fedgrain.models.answers.Question`, such as ``guarantee=0.9``.
         """
+        return self.answered(self.pixels(images), Question(rule, threshold, **wanted))
+
+    def answered(self, pixels: NDArray[np.uint8], wanted: Question) -> list[Prediction]:
+        """Return an answer per image; the images are arrays that the net takes."""
         found = []
-        images = self.pixels(images)
-        for table in self.log_prob_blocks(images, np.arange(len(images))):
-            nodes = predict(table, self.taxonomy, rule, threshold, self.full_taxonomy)
-            found += [self._along(row, node) for row, node in zip(table, nodes, strict=True)]
+        for block in self.log_prob_blocks(pixels, np.arange(len(pixels))):
+            trees = self.taxonomy, self.full_taxonomy
+            given, shown = answers(block.cpu().numpy(), wanted, *trees, self.calibration)
+            found += [self._along(row, one) for row, one in zip(shown, given, strict=True)]
         return found
 
-    def _along(self, log_probs: Tensor, node: int) -> Prediction:
-        path = self.taxonomy.path(int(node)).tolist()
+    def _along(self, log_probs: NDArray[np.floating[Any]], answer: Answer) -> Prediction:
+        tree, chance = self.taxonomy, torch.from_numpy(np.ascontiguousarray(log_probs)).exp()
+        path = tree.path(answer.node).tolist()
+        members = ((tree.ids[n], tree.names[n], float(chance[n])) for n in answer.members)
         return Prediction(
-            tuple(self.taxonomy.ids[n] for n in path),
-            tuple(self.taxonomy.names[n] for n in path),
-            tuple(log_probs[path].exp().tolist()),
+            tuple(tree.ids[n] for n in path),
+            tuple(tree.names[n] for n in path),
+            tuple(chance[path].tolist()),
+            tuple(members),
+            answer.strange,
         )
 
     # files

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.calibration.record import Calibration, calibrate
+from fedgrain.checked_json import read_checked_json, write_checked_json
+from fedgrain.data.images import LabelledImages
 from fedgrain.federated.federation import Federation, LabelledPart
 from fedgrain.heads import DecoupledModel
+from fedgrain.models.model_folder import description_of
 from fedgrain.models.trained_model import Images, TrainedModel
+from fedgrain.runs.evaluate import truths
 
 VALIDATION = "the validation images of the run"
 _MOST_IMAGES = 20_000  # of a site or the server, evenly spaced
@@ -56,6 +61,21 @@ def calibration_on(
         if len(kept):
             found.append((bare.logits(images, numbers[kept]).cpu(), labels[kept]))
     return calibrate(model.head, found, source)
+
+
+def calibration_by(model: TrainedModel, data: LabelledImages) -> Calibration | None:
+    """Calibrate on all images of a data set with labels of the model's full taxonomy."""
+    chosen = np.arange(len(data))
+    labels = model.full_taxonomy.nearest_in(model.taxonomy)[truths(model, data, chosen)]
+    parts = [(chosen, labels.astype(np.int64))]
+    return calibration_on(model, model.inputs(data), parts, data.name)
+
+
+def keep_calibration(folder: str | Path, model: TrainedModel, found: Calibration) -> None:
+    """Write the calibration into the description of a model, whole or not at all."""
+    place = description_of(folder)
+    content = read_checked_json(place)
+    write_checked_json(place, {**content, "calibration": found.entries(model.taxonomy)})
 
 
 def spaced(images: int, *, by_branch: bool) -> NDArray[np.int64]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedgrain.errors import PredictionError
 from fedgrain.scoring.metrics import Nodes, Values
+from fedgrain.scoring.rules import predict
+from fedgrain.taxonomy.tree import Taxonomy
 
 
 @dataclass(frozen=True)
@@ -51,3 +54,18 @@ def reliability(probability: ArrayLike, right: ArrayLike, bins: int = 10) -> Rel
     sums = (np.bincount(which, weights=values, minlength=bins)[used] for values in (said, hits))
     mean_said, mean_right = (total / count[used] for total in sums)
     return Reliability(used / bins, count[used], mean_said, mean_right)
+
+
+def reliability_by_depth(
+    log_probs: NDArray[np.floating[Any]], truth: Nodes, tree: Taxonomy, fewest: int = 20
+) -> dict[int, Reliability]:
+    """Return the reliability of the path to the likeliest leaf at each depth; truths are leaves."""
+    leaves = predict(log_probs, tree)
+    table, found = tree.ancestor_table, {}
+    for depth in range(1, table.shape[1]):
+        said, wanted = table[leaves, depth], table[truth, depth]
+        there = np.flatnonzero(said >= 0)
+        if len(there) >= fewest:
+            chance = np.exp(np.asarray(log_probs[there, said[there]], np.float64))
+            found[depth] = reliability(chance, said[there] == wanted[there])
+    return found

@@ -1,8 +1,8 @@
 """A site: its own images and labels, and its answers to the server.
 
-What leaves the site: model updates, the loss, counts of samples (rounded where asked), and
-validation scores. With differential privacy it is noised updates alone. Images, labels and names of
-files never leave it.
+What leaves the site: model updates, the loss, counts of samples (rounded where asked), validation
+scores, and at the end sums of losses and counts of scores that calibrate the model. With
+differential privacy it is noised updates alone. Images, labels and names of files never leave it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from fedgrain.federated import Fault, LabelledPart, Update
 from fedgrain.federated.averaging import State
 from fedgrain.folders.folder import load_folder
 from fedgrain.heads import branch_dataset
+from fedgrain.messages.calibration_counts import COUNTS, TEMPERATURE, counted_at_site
 from fedgrain.messages.wire import (
     Counts,
     correction_of,
@@ -37,6 +38,7 @@ from fedgrain.messages.wire import (
 )
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, prepare, prepare_from
+from fedgrain.runs.calibrate import spaced
 from fedgrain.scoring.validation_score import ValidationScore
 from fedgrain.sites.noised_updates import Release
 
@@ -149,6 +151,8 @@ class Site:
         models = unpack(content)
         own = self.engine.trainer.federation.clients[0].validation or NOTHING
         scores: dict[str, list[float]] = {}
+        if content.config_records["about"]["what"] in (TEMPERATURE, COUNTS):
+            return self._calibrate(content, own)
         if content.config_records["about"]["what"] == "hf" and len(own):
             scores = pairs_of(self._score(models), self.rounding)
         elif len(own):
@@ -161,6 +165,20 @@ class Site:
                     samples = rounded(below, self.rounding)
                     scores[key_of(branch)] = [accuracy, float(samples)]
         return RecordDict({"scores": MetricRecord(dict(scores))})
+
+    def _calibrate(self, content: RecordDict, own: LabelledPart) -> RecordDict:
+        """Answer with sums of losses, or with counts of scores; a site that rounds sends neither.
+
+        Counts are exact or worth nothing: a guarantee cannot rest on rounded ones.
+        """
+        if self.rounding > 1:
+            return RecordDict({"scores": MetricRecord({})})
+        models = unpack(content)
+        part = own[spaced(len(own), by_branch=None not in models)]
+        logits = self.engine.validator.logits(models, part.indices)
+        about = content.config_records["about"]
+        sent = counted_at_site(self.engine.model.head, (logits, part.labels), about)
+        return RecordDict({"scores": MetricRecord(sent)})
 
     def _score(self, models: Mapping[int | None, State]) -> ValidationScore:
         whole = models.get(None)

@@ -1,0 +1,235 @@
+"""Print what docs/results/trust.md shows: calibration errors, coverage, and images of no class.
+
+    python scripts/trust_figures.py errors RUN...     calibration error per depth, before and after
+    python scripts/trust_figures.py coverage RUN...   coverage over 200 random splits of test images
+    python scripts/trust_figures.py strange RUN --other DATASET   unseen classes and other data
+
+A temperature is fitted on the validation images of the run; everything is measured on its test
+images.
+"""
+
+from __future__ import annotations
+
+import fedgrain  # noqa: F401  # isort: skip - before torch: it chooses the arithmetic
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedgrain.arithmetic import one_thread
+from fedgrain.calibration.guarantee import node_cells, node_scores
+from fedgrain.calibration.node_sets import set_cells, set_scores
+from fedgrain.calibration.record import tempered
+from fedgrain.calibration.score_counts import ScoreCounts
+from fedgrain.calibration.strangeness import strangeness
+from fedgrain.calibration.temperature_sums import TEMPERATURES
+from fedgrain.data import LabelledImages, load_dataset
+from fedgrain.heads import DecoupledModel, Head
+from fedgrain.models.model_folder import load
+from fedgrain.models.trained_model import TrainedModel
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.prepare import load_images, server_validation
+from fedgrain.preparation.zero_shot import hide_unseen, seen_leaves
+from fedgrain.randomness import numpy_generator
+from fedgrain.runs.calibrate import calibration_on
+from fedgrain.runs.evaluate import truths
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.scoring.calibration import reliability_by_depth
+from fedgrain.taxonomy import Taxonomy
+
+SPLITS, SITES, GUARANTEES = 200, 10, (0.8, 0.9, 0.95)
+Array = np.ndarray[Any, Any]
+
+
+class Measured:
+    """A finished run: its model calibrated on validation images, and its test images."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = folder.name
+        self.model: TrainedModel = load(folder)
+        self.config: Config = RunFolder(folder).read_config().complete()
+        self.data: LabelledImages = load_images(self.config, self.model.trunk)
+        self.inputs = self.model.inputs(self.data)
+        shown = hide_unseen(self.data, self.config.seed) if self.config.zero_shot else self.data
+        validation = server_validation(self.config, shown)
+        own = (validation, self.labels(validation))
+        calibration = calibration_on(self.model, self.inputs, [own], "validation")
+        assert calibration is not None
+        self.calibration, self.validation = calibration, own
+        self.test = self.data.split_indices("test")
+        if isinstance(self.model.net, DecoupledModel):
+            self.test = self.test[::5]  # every branch for every image
+
+    @property
+    def tree(self) -> Taxonomy:
+        """H."""
+        return self.model.taxonomy
+
+    def labels(self, chosen: Array) -> Array:
+        """Return the truths of images as nodes of H."""
+        full = self.model.full_taxonomy
+        found = full.nearest_in(self.tree)[truths(self.model, self.data, chosen)]
+        return np.asarray(found, np.int64)
+
+    @cache  # noqa: B019 - a run is measured and dropped
+    def tables(self) -> tuple[Array, Array]:
+        """Return log P of the test images before and after calibration."""
+        bare = replace(self.model, calibration=None)
+        logits = bare.logits(self.inputs, self.test)
+        return tuple(
+            tempered(self.model.head, logits, t).numpy()
+            for t in (1.0, self.calibration.temperature)
+        )
+
+    def loss_per_depth(self) -> float:
+        """Return the mean -log P of the test images with a temperature per depth of siblings."""
+        bare, head, tree = replace(self.model, calibration=None), self.model.head, self.tree
+        parents, depth = (
+            torch.from_numpy(np.array(a[1:])).long() for a in (tree.parents, tree.depth)
+        )
+
+        def steps(chosen: Array) -> torch.Tensor:
+            table = head.tempered_log_probs(bare.logits(self.inputs, chosen), 1.0)
+            return (table[:, 1:] - table[:, parents]).clamp(-60, 0)
+
+        chosen, labels = (part[:2000] for part in self.validation)
+        known, path = steps(chosen), head.sums.path[torch.from_numpy(labels)]
+        best = torch.ones(int(depth.max()) + 1)
+        losses = torch.stack([_along(head, known / t, path).sum(0) for t in TEMPERATURES])
+        best[1:] = torch.tensor(TEMPERATURES)[losses.argmin(0)]
+        truth = head.sums.path[torch.from_numpy(self.labels(self.test))]
+        return float(_along(head, steps(self.test) / best[depth], truth).sum(1).mean())
+
+
+def _along(head: Head, steps: torch.Tensor, path: torch.Tensor) -> torch.Tensor:
+    """Return -log P of each step down a path [images, depths], among siblings."""
+    chosen = head.sums.sibling_log_softmax(steps).gather(1, (path - 1).clamp_min(0))
+    return -chosen.masked_fill(path == 0, 0.0)
+
+
+def errors(folders: list[Path]) -> None:
+    """Print the calibration error per depth of each run, before and after."""
+    print("| run | head | T | mean -log P before, after, per depth | error at depth 1... | after |")
+    print("|---|---|---|---|---|---|")
+    for folder in folders:
+        run = Measured(folder)
+        truth = run.labels(run.test)
+        losses = [-table[np.arange(len(truth)), truth].mean() for table in run.tables()]
+        losses.append(run.loss_per_depth())
+        cells = [" ".join(f"{loss:.3f}" for loss in losses)]
+        for table in run.tables():
+            found = reliability_by_depth(table, truth, run.tree, fewest=100)
+            cells.append(" ".join(f"{one.error:.3f}" for one in found.values()))
+        head = f"{run.model.head_name}{', branches' if 'fedbdft' in run.config.algorithm else ''}"
+        row = (run.name, head, f"{run.calibration.temperature:.2f}", *cells)
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+def coverage(folders: list[Path]) -> None:
+    """Print coverage over random halves of the test images."""
+    print("| run | answer | coarse truths | guarantee | covered | lowest site | one leaf |")
+    print("|---|---|---|---|---|---|---|")
+    for folder in folders:
+        run = Measured(folder)
+        table, truth = run.tables()[1], run.labels(run.test)
+        random = numpy_generator(0, "splits of calibration and test")
+        coarse = np.where(random.random(len(truth)) < 0.5, run.tree.parents[truth], truth)
+        for kind, cell, score in (
+            ("node", node_cells, node_scores),
+            ("set", set_cells, set_scores),
+        ):
+            scores = score(table, truth, run.tree)
+            for written, share in ((truth, "none"), (np.asarray(coarse, np.int64), "half")):
+                cells = cell(table, written, run.tree)
+                for guarantee in GUARANTEES:
+                    row = _over_splits(run, kind, written, cells, scores, guarantee)
+                    print(f"| {run.name} | {kind} | {share} | {guarantee} | {row} |", flush=True)
+
+
+def _over_splits(
+    run: Measured,
+    kind: str,
+    written: Array,
+    cells: Array,
+    scores: Array,
+    guarantee: float,
+) -> str:
+    random = numpy_generator(0, f"{SPLITS} splits")
+    below: Callable[[Array, float], Array] = np.less if kind == "node" else np.less_equal
+    covered, by_site, thresholds = [], [], []
+    for _ in range(SPLITS):
+        order, sites = random.permutation(len(scores)), random.permutation(len(scores)) % SITES
+        known, new = np.array_split(order, 2)
+        counts = ScoreCounts.added(  # each site counts its own
+            [
+                ScoreCounts.of(written[own], cells[own])
+                for own in (known[sites[known] == site] for site in range(SITES))
+            ]
+        )
+        t = counts.threshold(guarantee, run.tree)
+        held = below(scores[new], t)
+        covered.append(held.mean())
+        by_site.append([held[sites[new] == site].mean() for site in range(SITES)])
+        thresholds.append(t)
+    lowest = np.mean(by_site, axis=0).min()
+    one_leaf = _leaf_share(run, kind, float(np.median(thresholds)))
+    return f"{np.mean(covered):.4f} | {lowest:.4f} | {one_leaf:.3f}"
+
+
+def _leaf_share(run: Measured, kind: str, threshold: float) -> float:
+    """Return the share of answers that are one leaf, at a typical threshold."""
+    from fedgrain.calibration.guarantee import guaranteed_nodes
+    from fedgrain.calibration.node_sets import leaves_taken
+
+    table = run.tables()[1]
+    if kind == "node":
+        return float(run.tree.is_leaf(guaranteed_nodes(table, run.tree, threshold)).mean())
+    return float((leaves_taken(table, run.tree, threshold).sum(1) <= 1).mean())
+
+
+def strange(folder: Path, other: str) -> None:
+    """Print how well images of no class are told from others, and how many are called so."""
+    run = Measured(folder)
+    own = run.labels(run.test)
+    seen = seen_leaves(run.model.full_taxonomy, run.config.seed)
+    known = seen[truths(run.model, run.data, run.test)] if run.config.zero_shot else own >= 0
+    model = replace(run.model, calibration=run.calibration)
+    table = np.concatenate([t.numpy() for t in model.log_prob_blocks(run.inputs, run.test)])
+    data = load_dataset(other)
+    chosen = data.split_indices("test")[:2000]
+    elsewhere = np.concatenate([t.numpy() for t in model.log_prob_blocks(data.images, chosen)])
+    groups = {"unseen classes": table[~known], other: elsewhere}
+    print("| images | number | AUROC | called not in this taxonomy |")
+    print("|---|---|---|---|")
+    threshold = run.calibration.strange.threshold(0.95, run.tree)
+    base = strangeness(table[known], run.tree)
+    print(f"| known classes | {len(base)} | | {(base > threshold).mean():.3f} |")
+    for name, found in groups.items():
+        if len(found):
+            odd = strangeness(found, run.tree)
+            higher = (odd[:, None] > base).mean() + (odd[:, None] == base).mean() / 2
+            print(f"| {name} | {len(odd)} | {higher:.3f} | {(odd > threshold).mean():.3f} |")
+
+
+def main() -> None:
+    """Read the arguments and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("errors", "coverage", "strange"))
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--other", default="cifar100", help="a data set of other classes")
+    args = parser.parse_args()
+    with one_thread():
+        if args.what == "strange":
+            strange(args.runs[0], args.other)
+        else:
+            {"errors": errors, "coverage": coverage}[args.what](args.runs)
+
+
+if __name__ == "__main__":
+    main()

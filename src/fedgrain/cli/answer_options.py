@@ -1,0 +1,136 @@
+"""Options of ``fedgrain predict`` that say how far an answer goes, and what is possible."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedgrain.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fedgrain.models.answers import Question
+
+_KNOWN_SHARE = 0.95
+
+
+def add_answer_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    how_far = parser.add_mutually_exclusive_group()
+    how_far.add_argument(
+        "--confidence",
+        type=float,
+        metavar="P",
+        help="stop at the most specific class with at least this probability (default: a leaf)",
+    )
+    how_far.add_argument(
+        "--guarantee",
+        type=float,
+        metavar="SHARE",
+        help="stop at the most specific class that holds the truth in at least this share of "
+        "images like those of the calibration",
+    )
+    how_far.add_argument(
+        "--expected-hf",
+        action="store_true",
+        help="stop where the expected HF is highest: balances being right and being specific",
+    )
+    parser.add_argument(
+        "--sets", action="store_true", help="with --guarantee: a set of classes, often smaller"
+    )
+    parser.add_argument(
+        "--only",
+        type=Path,
+        metavar="FILE",
+        help="the classes that are possible here, by name or id, leaves or above: one a line, or "
+        "the column label of a .csv",
+    )
+    parser.add_argument(
+        "--level",
+        metavar="DEPTH",
+        help="roll answers up to this depth of the full taxonomy, or to a rank of --ranks",
+    )
+    parser.add_argument(
+        "--something-else",
+        type=float,
+        nargs="?",
+        const=_KNOWN_SHARE,
+        metavar="SHARE",
+        help="say 'not in this taxonomy' of images that look like none of its classes; this share "
+        f"of images that do belong is still answered (default: {_KNOWN_SHARE})",
+    )
+
+
+def wanted_of(args: argparse.Namespace) -> Question:
+    """Return what the options ask for."""
+    from fedgrain.models.answers import Question, check_wanted
+
+    rule = "threshold" if args.confidence is not None else "leaf"
+    wanted = Question(
+        "expected-hf" if args.expected_hf else rule,
+        args.confidence,
+        args.guarantee,
+        args.sets,
+        None if args.only is None else possible_nodes(args.only, args.folder),
+        _level(args.level, args.ranks),
+        args.something_else,
+    )
+    check_wanted(wanted)
+    return wanted
+
+
+def _level(text: str | None, ranks: str | None) -> int | None:
+    if text is None:
+        return None
+    named = [rank.strip().casefold() for rank in (ranks or "").split(",")]
+    if text.casefold() in named:
+        return named.index(text.casefold()) + 1
+    if text.isdecimal():
+        return int(text)
+    raise DataError(
+        f"the level {text!r} is no depth, and no rank of --ranks; give a number, or name the ranks"
+    )
+
+
+def possible_nodes(path: Path, run: Path) -> tuple[str, ...]:
+    """Read a list of possible classes; the model says what they are called."""
+    from fedgrain.checked_json import read_checked_json
+    from fedgrain.files import read_text
+    from fedgrain.models.answers import nodes_named
+    from fedgrain.models.model_folder import description_of
+    from fedgrain.taxonomy import from_json
+
+    place = description_of(run)
+    tree = from_json(read_checked_json(place)["full_taxonomy"], f"{place}, full taxonomy")
+    try:
+        text = read_text(path)
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such list of classes") from None
+    listed = _column(path, text) if path.suffix.lower() == ".csv" else _lines(path, text)
+    if not listed:
+        raise DataError(f"{path}: the list names no class; name at least one")
+    return nodes_named(listed, tree)
+
+
+def _lines(path: Path, text: str) -> list[tuple[str, str]]:
+    return [
+        (f"{path}, line {number}", line.strip())
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.startswith("#")
+    ]
+
+
+def _column(path: Path, text: str) -> list[tuple[str, str]]:
+    from fedgrain.parsing import csv_rows
+
+    def check_header(header: Sequence[str]) -> None:
+        if list(header).count("label") != 1:
+            raise DataError(
+                f"{path}, line 1: the header {','.join(header)!r} has no column label; name the "
+                "column of the classes so"
+            )
+
+    rows: Any = csv_rows(text, path, DataError, check_header)
+    return [(where, row["label"]) for where, row in rows if row["label"]]

@@ -1,0 +1,75 @@
+"""``fedgrain calibrate``: how far a model's answers can be trusted, from images with labels."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedgrain.cli.arguments import add_json, add_net_weights, add_trust, print_json
+
+if TYPE_CHECKING:
+    from fedgrain.calibration.record import Calibration
+    from fedgrain.models.trained_model import TrainedModel
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "calibrate",
+        help="calibrate a model on images with labels that it was not trained on",
+        description="Fit the temperature of a finished run's model and count its scores, so that "
+        "predict can give guarantees. A run does this by itself, on its validation images; "
+        "images of their own make the guarantee strict. Nothing of them is kept but counts.",
+    )
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of a finished run")
+    parser.add_argument(
+        "--manifest",
+        type=Path,
+        metavar="CSV",
+        help="images with labels, coarse ones too (path,label); default: the run's validation",
+    )
+    add_net_weights(parser)
+    add_trust(parser)
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> None:
+    """Calibrate, write the model's description again, and say what came out."""
+    from fedgrain.arithmetic import one_thread
+    from fedgrain.models.model_folder import load
+    from fedgrain.runs.calibrate import keep_calibration
+
+    model = load(args.folder, trust_code=args.trust_code, net_weights=args.net_weights)
+    with one_thread():
+        found = _calibration(args, model)
+    keep_calibration(args.folder, model, found)
+    facts = found.facts(model.taxonomy)
+    if args.json:
+        print_json(facts)
+        return
+    print(f"calibrated on {facts['images']} images, {facts['coarse']} of them with a coarse label")
+    print(f"temperature {facts['temperature']:.3f}")
+    print(f"guarantees up to {facts['highest_guarantee']:.4g} can be given")
+
+
+def _calibration(args: argparse.Namespace, model: TrainedModel) -> Calibration:
+    from fedgrain.errors import RunError
+    from fedgrain.folders.folder import load_folder
+    from fedgrain.plugins import check_trust
+    from fedgrain.preparation.prepare import prepare
+    from fedgrain.runs.calibrate import calibration_by, on_validation
+    from fedgrain.runs.run_folder import RunFolder
+
+    if args.manifest is not None:
+        tree, side = model.full_taxonomy, model.image_shape[0]
+        data = load_folder(manifest=args.manifest, taxonomy=tree, size=side)
+        found = calibration_by(model, data)
+    else:
+        config = RunFolder(args.folder).read_config().complete()
+        check_trust(config.settings(), args.folder / "config.toml", args.trust_code, RunError)
+        found = on_validation(prepare(config).federation)(model)
+    if found is None:
+        raise RunError(f"{args.manifest or args.folder}: there are no images to calibrate on")
+    return found

@@ -1,0 +1,156 @@
+"""``fedgrain predict`` with a guarantee, in sets, restricted, rolled up; ``fedgrain calibrate``."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedgrain import load
+from fedgrain.cli import main
+from own_parts import few_glyphs
+
+SMALL = [
+    *("--dataset", "own_parts:few_glyphs", "--net", "own_parts:SmallNet", "--clients", "2"),
+    *("--alpha", "0.5", "--max-children", "4", "--batch", "16", "--rounds", "1"),
+]
+IMAGES = 40
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A finished run, some pictures, and a manifest of them; half of the labels are coarse."""
+    folder = tmp_path_factory.mktemp("trust")
+    assert main(["run", *SMALL, "--out", str(folder / "run")]) == 0
+    data = few_glyphs()
+    (folder / "photos").mkdir()
+    rows = []
+    for number in range(IMAGES):
+        Image.fromarray(data.images[number]).save(folder / "photos" / f"{number:02}.png")
+        label = data.labels[number]
+        label = data.taxonomy.parents[label] if number % 2 else label
+        rows.append((f"photos/{number:02}.png", data.taxonomy.ids[label]))
+    with (folder / "checked.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("path", "label"), *rows])
+    return folder
+
+
+@pytest.fixture
+def predicted(place, capsys):
+    def run(*options: str) -> list[dict]:
+        photos = str(place / "photos")
+        code = main(["predict", "--trust-code", str(place / "run"), photos, "--json", *options])
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        return json.loads(out)["predictions"]
+
+    return run
+
+
+def depth(row):
+    return len(row["path"])
+
+
+def test_more_guarantee_never_goes_further_down_and_sets_hold_their_members(predicted, place):
+    paths = [[node["id"] for node in row["path"]] for row in predicted("--guarantee", "0.5")]
+    for guarantee in ("0.7", "0.9"):
+        safer = [
+            [node["id"] for node in row["path"]] for row in predicted("--guarantee", guarantee)
+        ]
+        assert all(lower[: len(upper)] == upper for lower, upper in zip(paths, safer, strict=True))
+        paths = safer
+    tree = load(place / "run", trust_code=True).taxonomy
+    for row in predicted("--guarantee", "0.7", "--sets"):
+        over = tree.index(row["path"][-1]["id"])
+        assert row["set"]
+        assert all(tree.is_ancestor(over, tree.index(one["id"])) for one in row["set"])
+
+
+def test_what_is_not_in_the_list_never_appears(predicted, place):
+    model = load(place / "run", trust_code=True)
+    tree = model.taxonomy
+    inner = next(int(n) for n in tree.internal if n and len(tree.children(n)) > 1)
+    leaf = next(int(n) for n in tree.leaves[::-1] if not tree.is_ancestor(inner, n))
+    (place / "here.txt").write_text(f"# here\n{tree.names[inner]}\n\n{tree.ids[leaf]}\n")
+    (place / "here.csv").write_text(f"label,seen\n{tree.ids[inner]},3\n{tree.ids[leaf]},1\n")
+    allowed = {leaf, *(int(n) for n in tree.leaves if tree.is_ancestor(inner, n))}
+    rows = predicted("--only", str(place / "here.txt"))
+    assert rows == predicted("--only", str(place / "here.csv"))
+    assert {tree.index(row["path"][-1]["id"]) for row in rows} <= allowed
+    plain = predicted()
+    (place / "all.txt").write_text(tree.ids[0])
+    assert predicted("--only", str(place / "all.txt")) == plain  # to the bit
+    for row in predicted("--only", str(place / "here.txt"), "--guarantee", "0.5", "--sets"):
+        for one in row["set"]:
+            below = {int(n) for n in tree.leaves if tree.is_ancestor(tree.index(one["id"]), n)}
+            assert below & allowed
+
+
+def test_a_level_rolls_up_to_the_likeliest_class_there(predicted, place):
+    model = load(place / "run", trust_code=True)
+    tree = model.taxonomy
+    first = predicted("--level", "1")
+    assert first == predicted("--level", "kind", "--ranks", "kind,sort")
+    table = model.node_log_probs(sorted(map(str, (place / "photos").glob("*.png")))).numpy()
+    top = tree.levels[1]
+    wanted = [tree.ids[top[n]] for n in table[:, top].argmax(1)]
+    assert [row["path"][-1]["id"] for row in first] == wanted
+    assert all(depth(row) <= 2 for row in predicted("--level", "1", "--guarantee", "0.5"))
+
+
+def test_strange_images_are_said_to_be_so(predicted, place, capsys):
+    rows = predicted("--something-else", "0.5")
+    strange = [row.get("strange", False) for row in rows]
+    assert 0 < sum(strange) < IMAGES
+    assert all(depth(row) == 1 for row, odd in zip(rows, strange, strict=True) if odd)
+    photos = [str(place / "photos"), "--something-else", "0.5"]
+    assert main(["predict", "--trust-code", str(place / "run"), *photos]) == 0
+    text = capsys.readouterr().out
+    assert text.count(": not in this taxonomy") == sum(strange)
+
+
+def test_a_calibration_of_ones_own_is_kept_and_its_guarantee_is_reported(place, predicted, capsys):
+    run = str(place / "run")
+    before = (place / "run" / "model.json").read_bytes()
+    checked = ["--manifest", str(place / "checked.csv"), "--json"]
+    assert main(["calibrate", "--trust-code", run, *checked]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["images"], facts["coarse"]) == (IMAGES, IMAGES // 2)
+    kept = load(run, trust_code=True).calibration
+    assert kept.images == IMAGES and kept.temperature == facts["temperature"]
+    assert main(["evaluate", "--trust-code", run, "--guarantee", "0.8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    classes = found["per_class"]
+    assert found["images"] == sum(row["images"] for row in classes)
+    mean = np.average([r["covered"] for r in classes], weights=[r["images"] for r in classes])
+    assert found["covered"] == pytest.approx(mean) and 0 <= mean <= 1
+    assert main(["evaluate", "--trust-code", run, "--guarantee", "0.8"]) == 0
+    assert "hold the truth" in capsys.readouterr().out
+    assert main(["calibrate", "--trust-code", run]) == 0  # on the run's own validation images
+    assert (place / "run" / "model.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--guarantee", "0.999"], "needs at least 999 calibration images"),
+        (["--guarantee", "1"], "between 0 and 1"),
+        (["--sets"], "sets need a guarantee"),
+        (["--level", "genus"], "no rank of --ranks"),
+        (["--only", "nowhere.txt"], "there is no such list"),
+        (["--only", "wrong.txt"], "wrong.txt, line 2: 'unicorn' is not in the model's taxonomy"),
+        (["--only", "empty.txt"], "names no class"),
+        (["--only", "wrong.csv"], "has no column label"),
+    ],
+)
+def test_what_cannot_be_promised_is_one_sentence(options, said, place, capsys, monkeypatch):
+    monkeypatch.chdir(place)
+    root = few_glyphs().taxonomy.ids[0]
+    Path("wrong.txt").write_text(f"{root}\nunicorn\n")
+    Path("empty.txt").write_text("# nothing\n")
+    Path("wrong.csv").write_text("species\nowl\n")
+    assert main(["predict", "--trust-code", "run", "photos", *options]) == 2
+    out, err = capsys.readouterr()
+    assert not out and said in err and len(err.splitlines()) == 1
