@@ -17,7 +17,7 @@ from fedgrain.arithmetic import one_thread
 from fedgrain.deployment.app import App
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import site_names
-from fedgrain.handover.passing import Request, failure, is_private
+from fedgrain.handover.passing import Request, TooLateError, failure, is_private
 from fedgrain.messages.fingerprints import declined
 from fedgrain.records.chain import RecordError
 from fedgrain.sites.guard import DeclinedError, Guard, coarsened, limit_work
@@ -31,21 +31,29 @@ class Answering:
     """Answers messages; the site of the last one stays open for the next."""
 
     def __init__(self) -> None:
+        self.opening = False  # a site is being read; this is not interrupted
         self._opened: tuple[str, Site] | None = None
         self._guards: dict[str, Guard] = {}  # by the settings of the site
 
-    def answer(self, request: Request, content: RecordDict) -> RecordDict:
-        """Check a message, answer it, and record both; what cannot be recorded is not sent."""
+    def answer(
+        self, request: Request, content: RecordDict, wanted: Callable[[], bool] = lambda: True
+    ) -> RecordDict:
+        """Check a message, answer it, and record both; what cannot be recorded is not sent.
+
+        A site that took so long to open that the answer is not wanted any more stays open.
+        """
         key = json.dumps(dict(request.node), sort_keys=True)
         guard = self._guards.setdefault(key, Guard.of(request.node))
         try:
-            answer = self._allowed(guard, request, content)
+            answer = self._allowed(guard, request, content, wanted)
             return guard.left(request, content, answer)
         except RecordError as error:
             print(f"fedgrain: error: {error}", file=sys.stderr)
             return declined("record", "the site's record cannot be continued")
 
-    def _allowed(self, guard: Guard, request: Request, content: RecordDict) -> RecordDict:
+    def _allowed(
+        self, guard: Guard, request: Request, content: RecordDict, wanted: Callable[[], bool]
+    ) -> RecordDict:
         """Answer what the policy allows; of a failure only the type is sent, the rest is logged."""
         began = time.perf_counter()
         try:
@@ -53,6 +61,8 @@ class Answering:
             limit_work(policy)
             with one_thread():
                 site = self._site(request).under(policy.count_rounding, counts=policy.counts)
+                if not wanted():
+                    raise TooLateError("nobody waits for this answer any more")
                 answer = handler_of(request.kind, content)(site)
             if not is_private(request.node, request.settings):  # the time tells how many images
                 answer["time"] = MetricRecord({"seconds": time.perf_counter() - began})
@@ -71,7 +81,11 @@ class Answering:
         key = _made_from(request)
         if self._opened is None or self._opened[0] != key:
             self._opened = None  # its memory first
-            self._opened = (key, opened(Path(request.package), request.node, request.settings))
+            self.opening = True
+            try:
+                self._opened = (key, opened(Path(request.package), request.node, request.settings))
+            finally:
+                self.opening = False
         return self._opened[1]
 
 

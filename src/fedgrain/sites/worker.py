@@ -51,6 +51,20 @@ class Job:
             return True
 
 
+class Progress:
+    """Whether the worker is still loading: torch, or the site's images."""
+
+    answering: Answering | None = None
+
+    @property
+    def loading(self) -> bool:
+        """Loading serves all later messages, so it goes on even if nobody waits for this one."""
+        return self.answering is None or self.answering.opening
+
+
+PROGRESS = Progress()
+
+
 def take_in(server: socket.socket, jobs: queue.Queue[Job]) -> None:
     """Accept connections of the same user; each brings one message."""
     while True:
@@ -73,7 +87,10 @@ def _take_one(connection: socket.socket, jobs: queue.Queue[Job]) -> None:
     with contextlib.suppress(OSError):
         while connection.recv(1024):
             pass
-    if not job.become("unwanted", "waiting") and job.become("unwanted", "running"):
+    if job.become("unwanted", "waiting"):
+        return
+    loading = PROGRESS.loading
+    if job.become("unwanted", "running") and not loading:
         print("fedgrain: nobody waits for this answer any more; the worker ends", file=sys.stderr)
         os._exit(0)
 
@@ -86,7 +103,7 @@ def serve(jobs: queue.Queue[Job]) -> None:
 
     keep_freed_memory()
     with one_thread():
-        answering = Answering()
+        answering = PROGRESS.answering = Answering()
         while True:
             _answer(answering, jobs.get())
 
@@ -94,8 +111,10 @@ def serve(jobs: queue.Queue[Job]) -> None:
 def _answer(answering: Answering, job: Job) -> None:
     if not job.become("running", "waiting"):
         return
-    answer = answering.answer(job.request, job.content)
-    job.become("done", "running")
+    answer = answering.answer(job.request, job.content, lambda: job.state == "running")
+    if not job.become("done", "running"):
+        job.connection.close()
+        return
     try:
         job.connection.settimeout(_SEND_SECONDS)
         send(job.connection, {}, answer)
