@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,14 @@ from flwr.supercore.fab import Fab
 from flwr.supernode.start_client_internal import _verify_fab
 from yaml import safe_load
 
+from fedgrain.cli import main
 from fedgrain.deployment.app import App, app_settings
-from fedgrain.deployment.certificates import flower_bytes, serial_of, write_key_pair
+from fedgrain.deployment.certificates import (
+    flower_bytes,
+    read_public_key,
+    serial_of,
+    write_key_pair,
+)
 from fedgrain.deployment.key_record import Member, Record, Roster, refusal
 from fedgrain.errors import DeploymentError
 from fedgrain.handover.passing import PACKAGE
@@ -197,3 +205,19 @@ def test_impostors_are_refused_before_anything_is_sent(folder: Path, tmp_path: P
     remove(folder, "museum")
     admitted, said = roster.admit(nodes)  # in the middle of a run
     assert admitted == {} and said[0].startswith("museum does not take part: the record has no key")
+
+
+def test_a_site_makes_its_own_key(tmp_path, capsys):
+    """What it sends is a public key that a federation takes; ssh-keygen gives the fingerprint."""
+    assert main(["flower", "key", "museum", "--out", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    private, public = Path(told["private"]), Path(told["public"])
+    assert private.stat().st_mode & 0o077 == 0 and read_public_key(public)
+    if shutil.which("ssh-keygen"):
+        listed = subprocess.run(["ssh-keygen", "-l", "-f", public], capture_output=True, text=True)
+        assert told["fingerprint"] in listed.stdout
+    before = private.read_bytes()
+    assert main(["flower", "key", "museum", "--out", str(tmp_path)]) == 2
+    assert "exists already" in capsys.readouterr().err and private.read_bytes() == before
+    assert main(["flower", "key", "../zoo", "--out", str(tmp_path)]) == 2
+    assert "write a name of letters" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import stages
-from fedgrain.cli import flower_audit, flower_members, flower_status
+from fedgrain.cli import flower_audit, flower_key, flower_members, flower_status
 from fedgrain.cli.arguments import add_json, add_trust, need_flower, print_json
 
 
@@ -21,6 +21,7 @@ def add_to(commands: Any) -> None:
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_init(parts)
     flower_members.add_to(parts)
+    flower_key.add_to(parts)
     _add_check(parts)
     flower_members.add_join(parts)
     flower_status.add_to(parts)
@@ -34,7 +35,7 @@ def _add_init(parts: Any) -> None:
         description="Write a folder with the signed Flower app, certificates, the rules of the "
         "gate (nginx) before the server, and COMMANDS.md: what to type on each machine.",
         epilog="Example: fedgrain flower init federation --taxonomy tree.csv --host 10.0.0.5 "
-        "--site museum --site zoo --site herbarium --keys",
+        "--site museum --site zoo --site herbarium",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder")
     parser.add_argument(
@@ -57,7 +58,12 @@ def _add_init(parts: Any) -> None:
     parser.add_argument(
         "--hub-port", type=int, metavar="N", help="of the signed app, on loopback (default: port+2)"
     )
-    parser.add_argument("--keys", action="store_true", help="make a key pair for every site")
+    parser.add_argument(
+        "--keys",
+        action="store_true",
+        help="for a trial on one machine: make every site's key here (otherwise each site makes "
+        "its own, fedgrain flower key, and it never leaves the site)",
+    )
     parser.add_argument(
         "--count-rounding",
         type=int,
@@ -250,3 +256,8 @@ def init(args: argparse.Namespace) -> None:
             f"{summary['privacy']['epsilon']:.3g} at a delta of {privacy.delta:g}"
         )
     print(f"wrote {args.folder}; its COMMANDS.md lists what to type on each machine")
+    if args.keys:
+        print(
+            "the sites' private keys were made here, which is for trials on one machine: for a "
+            "real federation leave --keys out, and each site makes its own (fedgrain flower key)"
+        )

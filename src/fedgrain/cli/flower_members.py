@@ -27,7 +27,11 @@ def add_to(parts: Any) -> None:
     )
     parser.add_argument("site", metavar="SITE", help="the site's name")
     parser.add_argument(
-        "key", type=Path, nargs="?", metavar="KEY.pub", help="its public key (default: make a pair)"
+        "key",
+        type=Path,
+        nargs="?",
+        metavar="KEY.pub",
+        help="its public key (without it a pair is made here, for trials on one machine)",
     )
     parser.add_argument("--replace", action="store_true", help="take the place of an older key")
     parser = _command(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hashlib
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from fedgrain.files import written_whole
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825
 PEM = serialization.Encoding.PEM
-HOW_TO_MAKE = "make one with: ssh-keygen -t ecdsa -b 384 -N '' -f NAME"
+HOW_TO_MAKE = "make one with: fedgrain flower key NAME"
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def read_public_key(path: Path) -> tuple[str, ec.EllipticCurvePublicKey]:
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise DeploymentError(
             f"{path}: not a public key that can be read ({error}); give the NAME.pub of "
-            "ssh-keygen -t ecdsa -b 384"
+            "fedgrain flower key NAME"
         ) from error
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise DeploymentError(f"{path}: not a key on an elliptic curve; {HOW_TO_MAKE}")
@@ -211,3 +213,9 @@ def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write a file whole; a private one is readable only by its owner from the first byte."""
     with written_whole(path, 0o600 if private else 0o644) as aside:
         aside.write_bytes(content)
+
+
+def fingerprint(path: Path) -> str:
+    """Return the fingerprint of a public key, as ``ssh-keygen -l`` prints it."""
+    blob = base64.b64decode(read_public_key(path)[0].split()[1])
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")

@@ -100,8 +100,8 @@ class Typed:
             "In a second terminal, start the gate, which lets only the sites through:",
             _block(shlex.join(self.gate())),
             "Send each site its folder in `sites` over a secure channel, and the folder `app` for "
-            "review; then delete private keys in `sites`. A site without a key makes one with "
-            "`ssh-keygen -t ecdsa -b 384 -f NAME -N ''` and sends NAME.pub: "
+            "review; then delete private keys in `sites`, if there are any. A site without a key "
+            "makes one with `fedgrain flower key NAME` and sends NAME.pub: "
             f"`fedgrain flower add {shlex.quote(str(self.folder))} NAME NAME.pub`. Keep the folder "
             "`operator` off the server if you can: only `add`, `renew` and `sign` need it.",
             "In a third terminal, let the sites in (again after every add, remove and renew):",
