@@ -11,7 +11,7 @@ from hypothesis import settings
 from warm_processes import WarmProcesses
 
 os.environ.setdefault("FEDGRAIN_WORKERS", "1")  # tests of the engine ask for more themselves
-# the same examples every time, so a hundred find no more than sixty did the first time
+# the same examples every time: sixty, to save time
 settings.register_profile(
     "fedgrain", deadline=None, derandomize=True, print_blob=True, max_examples=60
 )

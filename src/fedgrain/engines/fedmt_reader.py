@@ -19,8 +19,8 @@ _CONFIDENT = 0.5  # probability of a prediction that counts
 class FedMTReader(LabelReader):
     """The labels of one client, read by a table that is estimated anew in each round.
 
-    The paper says neither how long to train before the table is estimated nor asks for a table per
-    annotator: both constants are ours, and a site has one table.
+    How long to train before the table is estimated, and how sure a prediction must be to count,
+    are our choices; a site has one table for all its annotators.
     """
 
     def shared_out(self, round_number: int, weights: State) -> tuple[Supervised, TrainingData]:
