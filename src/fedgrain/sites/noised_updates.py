@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Message, Metadata, RecordDict
 from flwr.clientapp.mod import LocalDpMod
 from numpy.typing import NDArray
 
@@ -89,8 +90,23 @@ def _unpredictable() -> Iterator[None]:
 
 
 def _message(vector: _Vector) -> Message:
+    """Return a vector as the mod takes it; the message goes nowhere, so all about it is made up.
+
+    Without metadata Flower asks its own process who it is, and a site's worker is not one.
+    """
     content = RecordDict({"update": ArrayRecord({"vector": Array(vector)})})
-    return Message(content, dst_node_id=1, message_type="train")
+    about = Metadata(
+        run_id=1,
+        message_id="",
+        src_node_id=1,
+        dst_node_id=1,
+        reply_to_message_id="",
+        group_id="",
+        created_at=time.time(),
+        ttl=60.0,
+        message_type="train",
+    )
+    return Message(content=content, metadata=about)
 
 
 def _floats(state: Mapping[str, torch.Tensor]) -> list[str]:
