@@ -81,7 +81,8 @@ MISTAKES = {  # rows -> what the error says; every one names the file and the li
     "unknown label": (["pictures/0.png,n1", "pictures/1.png,robbin"],
                       r"images\.csv, line 3: the label 'robbin' is not .* did you mean 'robin'"),
     "ambiguous name": (["pictures/0.png,kite"],
-                       r"images\.csv, line 2: several nodes are named 'kite'; .* ids n1, n5"),
+                       r"images\.csv, line 2: several nodes are named 'kite'; .* ids n1 "
+                       r"\(under bird\), n5 \(under toy\)"),
     "missing image": (["pictures/0.png,n1", "pictures/7.png,n1", "pictures/8.png,n1"],
                       r"images\.csv, line 3: the image '.*7\.png' is not there \(nor are 1 more"),
     "no path at all": (["pictures/\0.png,n1"], r"images\.csv, line 2: the image .* is not there"),

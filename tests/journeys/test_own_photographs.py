@@ -184,7 +184,7 @@ def told_alone(table: str, beside: str) -> None:
         tests = sum(row["split"] == "test" for row in rows() if row["client"] == site)
         figures = rf"{tests} +{tests}( +{number}){{3}}( +{signed}){{3}}"
         assert re.search(rf"^{site}, own images +{figures}$", table, flags=re.M), site
-        verdict = r"(better together|better alone|no clear difference)\.$"
+        verdict = r"(better together|worse together|no clear difference)\.$"
         assert re.search(rf"^Site {site}: alone .* 95 % interval .* {verdict}", table, flags=re.M)
     assert re.search(r"^Of 3 sites, each on its own test images: .* All sites: alone", table, re.M)
     assert beside.count("cannot be read and were skipped") == 1  # of five runs

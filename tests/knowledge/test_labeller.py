@@ -316,3 +316,13 @@ def test_held_out_likelihood_is_that_of_the_labels():
     shares = evidence.probabilities / evidence.probabilities.sum(1, keepdims=True)
     found = log_likelihood(model, replace(evidence, probabilities=shares))
     assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_wide_node_that_only_one_half_of_the_labels_has():
+    """The halves on which the form is chosen may have labels with fewer children than all have."""
+    edges = [("root", "wide"), ("root", "narrow"), ("narrow", "n0"), ("narrow", "n1")]
+    edges += [("wide", f"w{number}") for number in range(9)]
+    tree = Taxonomy.from_edges(edges)
+    labels = np.array([tree.index("wide")] + [tree.index("narrow")] * 7)
+    found = fitted(tree, labels, None, 1, np.full((len(labels), 9), 1 / 9))
+    assert found.lazy.shape == (1, len(tree)) and np.isfinite(found.knows).all()

@@ -21,7 +21,7 @@ pytestmark = needs_chromium
 def test_tables_and_plots_on_a_wide_screen(visit, name):
     page = visit(name)
     visible = page.locator(".plot:visible")
-    assert visible.count() == (5 if name == "run" else 6)
+    assert visible.count() == 7
     for number in range(visible.count()):
         assert visible.nth(number).locator("svg.main-svg").first.bounding_box()["width"] > 600
     assert page.locator("table:visible").count() >= 2

@@ -34,7 +34,7 @@ def test_python_examples(tmp_path, monkeypatch, capsys) -> None:
 
 def test_commands_and_options_exist(capsys) -> None:
     commands = re.findall(r"^\$ fedgrain (.*?)(?: +#.*)?$", PAGE, flags=re.MULTILINE)
-    assert len(commands) == 6
+    assert len(commands) == 7
     for command in commands:
         build_parser().parse_args(command.split())
     with pytest.raises(SystemExit):
@@ -48,6 +48,7 @@ def test_commands_and_options_exist(capsys) -> None:
         "--no-coarsen",
         "--no-crop-and-flip",
         "--no-embed-trunk",
+        "--no-infer-knowledge",
         "--no-pooled",
         "--no-zero-shot",
     }

@@ -91,7 +91,8 @@ def gathered(
     asked = passes[:, np.maximum(taxonomy.parents, 0)] > 0
     asked[:, 0] = False
     children = children_of(taxonomy, labels[coarse])
-    return Evidence(passes, asked, who[coarse], children, probabilities)
+    # fewer columns where the labels with most children are not among these
+    return Evidence(passes, asked, who[coarse], children, probabilities[:, : children.shape[1]])
 
 
 def inferred_known(

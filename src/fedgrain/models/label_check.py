@@ -16,6 +16,7 @@ from fedgrain.federated import Client
 from fedgrain.knowledge.labeller import LabellerModel, children_of, gathered
 from fedgrain.knowledge.labeller_em import fitted, stop_counts, stop_shares
 from fedgrain.models.trained_model import Images, TrainedModel
+from fedgrain.taxonomy.tree import Taxonomy
 
 _NOT_NAMED = "(not named)"
 _UNLIKELY = 0.05  # a label this improbable looks wrong
@@ -126,7 +127,7 @@ def check_labels(model: TrainedModel, images: Images, site: Wrote) -> list[Label
         tree, site.labels, site.labellers, len(site.names), np.concatenate(probabilities)
     )
     stopped = stop_counts(found, evidence, stop_shares(found, evidence))
-    doubted = _doubts(site, np.concatenate(own), np.concatenate(seems))
+    doubted = _doubts(site, np.concatenate(own), np.concatenate(seems), tree)
     return [
         LabellerFinding(
             name,
@@ -160,11 +161,15 @@ def _early(
 
 
 def _doubts(
-    site: Wrote, own: NDArray[np.float32], seems: NDArray[np.int32]
+    site: Wrote, own: NDArray[np.float32], seems: NDArray[np.int32], tree: Taxonomy
 ) -> list[tuple[Doubt, int]]:
-    """Return the labels that look wrong, the least probable first, with their labellers."""
+    """Return the labels that look wrong, the least probable first, with their labellers.
+
+    A label that holds the likeliest leaf does not look wrong, however unsure the model is.
+    """
     order = np.argsort(own, kind="stable")
-    chosen = order[own[order] < _UNLIKELY].tolist()
+    wrong = (own < _UNLIKELY) & (tree.lca(seems, site.labels) != site.labels)
+    chosen = order[wrong[order]].tolist()
     return [
         (
             Doubt(int(site.images[i]), int(site.labels[i]), float(own[i]), int(seems[i])),
