@@ -1,7 +1,10 @@
 """Debian's chromium for tests, and where their screenshots go."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +23,22 @@ FLAGS = (
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="there is no chromium: apt-get install chromium"
 )
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[Any]:
+    """Open a browser with a profile of its own."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            str(profile),
+            executable_path=CHROMIUM,
+            args=list(FLAGS),
+            viewport={"width": 1280, "height": 900},
+        )
+        yield context
+        context.close()
 
 
 def keep(page, name):

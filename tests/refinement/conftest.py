@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 import fedgrain as library
-from browsing import CHROMIUM, FLAGS
+from browsing import chromium
 from fedgrain import Config
 from fedgrain.refinement.review import review_server
 from own_sites import write_sites
@@ -35,17 +35,8 @@ def own(made, tmp_path):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            str(tmp_path_factory.mktemp("profile")),
-            executable_path=CHROMIUM,
-            args=list(FLAGS),
-            viewport={"width": 1280, "height": 900},
-        )
+    with chromium(tmp_path_factory.mktemp("profile")) as context:
         yield context
-        context.close()
 
 
 @pytest.fixture

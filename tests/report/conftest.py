@@ -2,7 +2,7 @@
 
 import pytest
 
-from browsing import CHROMIUM, FLAGS
+from browsing import chromium
 from fedgrain.report.html import render, write_report
 from large_page import large_page
 from reported_runs import FOLDER, train_one, write_study
@@ -30,17 +30,8 @@ def large_study_folder(trained, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            str(tmp_path_factory.mktemp("profile")),
-            executable_path=CHROMIUM,
-            args=list(FLAGS),
-            viewport={"width": 1280, "height": 900},
-        )
+    with chromium(tmp_path_factory.mktemp("profile")) as context:
         yield context
-        context.close()
 
 
 @pytest.fixture(scope="session")
