@@ -21,6 +21,7 @@ from publish_study import markdown
 NAMES = {  # what a method's settings are called here; the same in every method
     "flat-softmax/": "",
     "+responsibilities=round": "",
+    "+validation=clients+infer_knowledge=true": ", clients validate",
     "+infer_knowledge=true": ", inferred",
     "+labeller=fedmt": ": FedMT",
     "+labeller=siblings": ": siblings",
@@ -49,6 +50,7 @@ def cells(folder: Path) -> Rows:
     study, rows = read_results(folder).study, Rows()
     settings = study.settings
     fault = settings.get("wrong_labels") or f"{float(settings.get('lazy_labels') or 0):g}"
+    fault = f"mixed {fault}" if settings.get("mixed_clients") else fault
     for alpha in study.alphas:
         row = rows.setdefault(f"{alpha:g}; {fault}", {})
         for method in study.methods:

@@ -45,6 +45,7 @@ from fedgrain.preparation.config_texts import differences
         ({"labeller": "fedmt"}, "labeller fedmt is for supervision learned, not for paper"),
         ({"labeller": "fedmt", "supervision": "learned"}, "needs the head flat-softmax or ps-soft"),
         ({"infer_knowledge": True, "knowledge": "inferred"}, "infer_knowledge is for simulations"),
+        ({"mixed_clients": True, "knowledge": "inferred"}, "mixed_clients is for simulations"),
         ({"net": "resnet"}, "net 'resnet' does not exist; .* or your own as module:callable"),
     ],
     ids=str,

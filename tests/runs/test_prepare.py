@@ -63,6 +63,27 @@ def test_a_share_of_the_labels_at_leaves_is_written_one_level_too_coarse(small) 
         assert np.array_equal(late.train.labels[changed], parents)
 
 
+def test_of_three_mixed_clients_one_is_lazy_and_one_has_a_long_tail(small) -> None:
+    plain, lazy, mixed, again = (
+        prepare(small(**given)).federation.clients
+        for given in ({}, {"lazy_labels": 0.5}, *[{"lazy_labels": 0.5, "mixed_clients": True}] * 2)
+    )
+    assert len(mixed) == 4
+    for number, client in enumerate(mixed):
+        like = lazy[number] if number % 3 == 0 else plain[number]
+        assert np.array_equal(client.train.indices, again[number].train.indices)
+        if number != 2:
+            assert np.array_equal(client.train.indices, like.train.indices)
+            assert np.array_equal(client.train.labels, like.train.labels)
+    whole, tail = plain[2].train.indices, mixed[2].train.indices
+    assert np.isin(tail, whole).all()
+    classes = few_glyphs().labels
+    before, after = (np.bincount(classes[images], minlength=200) for images in (whole, tail))
+    shares = np.sort(after[before > 3] / before[before > 3])
+    assert shares[-1] > 0.8 and shares[0] == 0.0
+    assert abs(len(tail) / len(whole) - 0.21) < 0.08  # the mean of 100 ** -x for x from 0 to 1
+
+
 @pytest.mark.parametrize("wrong", ["siblings:0.2", "shifted", "spelling"])
 def test_wrong_labels_are_leaves_of_the_same_family_or_one_misread_name(small, wrong) -> None:
     honest, faulty, again = (

@@ -130,6 +130,10 @@ class Config:
     wrong_labels: str | None = _setting(
         None, "for experiments: leaf labels that are wrong: siblings:SHARE, shifted or spelling"
     )
+    mixed_clients: bool = _setting(
+        False,
+        "for experiments: of three clients one is lazy, one careful, one has mostly rare classes",
+    )
     infer_knowledge: bool = _setting(
         False, "for experiments: what simulated clients know is inferred from their labels"
     )

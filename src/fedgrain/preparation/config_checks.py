@@ -59,6 +59,8 @@ def check_settings(config: Config) -> None:
             "infer_knowledge is for simulations, where a generator decides what clients know; set "
             "knowledge to inferred for your own data"
         )
+    if config.mixed_clients and not config.simulated:
+        raise ConfigError("mixed_clients is for simulations; leave it away for your own data")
     own = federation(config)
     if config.simulated and own["partition"] != "manifest":  # a manifest has its own clients
         highest = 1 - 1 / own["clients"]

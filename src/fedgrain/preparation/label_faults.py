@@ -1,4 +1,7 @@
-"""Labels that are coarser than they could be, or wrong: for experiments (method, section 11)."""
+"""Labels that are coarser than they could be, or wrong; clients that differ: for experiments.
+
+Method, section 11.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,39 @@ from fedgrain.taxonomy import Taxonomy
 
 Indices = NDArray[np.int64]
 
+_IMBALANCE = 100.0  # how many images the first class of a long tail keeps for one of the last
+
 
 def with_faults(config: Config, taxonomy: Taxonomy, labels: Indices, client: int) -> Indices:
     """Return a client's labels with the faults that the config asks for; first the wrong ones."""
     if config.wrong_labels is not None:
         labels = _wrong(config, taxonomy, labels, client)
-    return _lazy(config, taxonomy, labels, client) if config.lazy_labels else labels
+    lazy = config.lazy_labels and not (config.mixed_clients and client % 3)
+    return _lazy(config, taxonomy, labels, client) if lazy else labels
+
+
+def with_long_tails(
+    config: Config, classes: NDArray[np.int32], parts: list[Indices]
+) -> list[Indices]:
+    """Return everyone's images; in a mixed federation each third client keeps few of most classes.
+
+    Classes, in an order of the client's own, keep a share of their images that falls from 1 to
+    1/100 geometrically, as in the long-tailed CIFAR of Cui et al. (CVPR 2019).
+    """
+    if not config.mixed_clients:
+        return parts
+    found = list(parts)
+    for client in range(2, len(parts), 3):
+        generator = numpy_generator(config.seed, "long tail", client)
+        own = generator.permutation(parts[client])
+        _, places, counts = np.unique(classes[own], return_inverse=True, return_counts=True)
+        order = generator.permutation(len(counts))
+        kept = counts * _IMBALANCE ** (-order / max(len(counts) - 1, 1))
+        by_class = np.argsort(places, kind="stable")
+        rank = np.empty(len(own), np.int64)  # of an image among those of its class
+        rank[by_class] = np.arange(len(own)) - np.repeat(np.cumsum(counts) - counts, counts)
+        found[client] = np.sort(own[rank < np.floor(kept + 0.5)[places]])
+    return found
 
 
 def _lazy(config: Config, taxonomy: Taxonomy, labels: Indices, client: int) -> Indices:

@@ -39,6 +39,7 @@ from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.client_labels import labelled_clients
 from fedgrain.preparation.config import Config
+from fedgrain.preparation.label_faults import with_long_tails
 from fedgrain.preparation.participants import check_enough, own_validation, training_sites
 from fedgrain.preparation.trunk import decoding_options, trunk_of
 from fedgrain.preparation.zero_shot import hide_unseen, seen_taxonomy
@@ -99,6 +100,7 @@ def prepare_from(config: Config, data: LabelledImages, trunk: TrunkSpec | None =
     validation = server_validation(config, data)
     train = np.setdiff1d(data.split_indices("train"), validation)
     parts = [train[part] for part in _partition(config, data, train)]
+    parts = with_long_tails(config, data.labels, parts)
     knowledge = client_knowledge(config, data, parts)
     clients = training_sites(config, labelled_clients(config, data, taxonomy, parts, knowledge))
     on_server = config.validation == "server"
