@@ -24,9 +24,11 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist worksteal -n $$($(BIN)
 	  $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable . && \
 	  touch $@; fi
 
-# On top of it, everything for tests, lint, benchmarks and documentation.
+# On top of it, everything for tests, lint, benchmarks and documentation. torchcp comes without its
+# requirements: a test compares two of its modules, which import nothing but torch.
 .venv/.ready: .venv/.lean
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-deps torchcp
 	@touch $@
 
 demo: .venv/.lean

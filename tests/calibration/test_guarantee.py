@@ -112,45 +112,6 @@ def test_a_set_holds_the_truth_exactly_where_its_threshold_reaches_the_score(tre
                 assert len(found) == 1
 
 
-def aps_sets(calibration, labels, new, guarantee):
-    """Romano, Sesia and Candes as torchcp 1.2 computes it: APS(randomized=False), split."""
-
-    def scores(probs):
-        order = np.argsort(-probs, axis=1, kind="stable")
-        sums = np.take_along_axis(probs, order, 1).cumsum(1)
-        out = np.empty_like(sums)
-        np.put_along_axis(out, order, sums, 1)
-        return out
-
-    own = np.sort(scores(calibration)[np.arange(len(labels)), labels])
-    rank = math.ceil((len(labels) + 1) * guarantee)
-    return scores(new) <= own[rank - 1], own[rank - 1]
-
-
-@pytest.mark.parametrize("guarantee", [0.8, 0.9, 0.95])
-def test_on_a_flat_tree_the_sets_are_those_of_torchcp(guarantee):
-    flat = Taxonomy.from_edges([("all", f"leaf{n:02}") for n in range(12)])
-    table, new = table_of(flat, 300, 1), table_of(flat, 200, 2)
-    labels = np.random.default_rng(0).choice(flat.leaves, 300)
-    probs = [part[:, 1:].double().exp().numpy() for part in (table, new)]
-    wanted, exact = aps_sets(probs[0], labels - 1, probs[1], guarantee)
-    np.testing.assert_array_equal(leaves_taken(new, flat, exact), wanted)
-    scores = np.sort(set_scores(table, labels, flat))
-    assert scores[math.ceil(301 * guarantee) - 1] == exact
-    cells = set_cells(table, labels, flat)
-    on_grid = ScoreCounts.of(labels, cells).threshold(guarantee, flat)
-    assert exact <= on_grid <= np.append(EDGES, np.inf)[np.searchsorted(EDGES, exact)]
-    torchcp = pytest.importorskip("torchcp.classification.score")
-    from torchcp.classification.predictor import SplitPredictor
-
-    theirs = SplitPredictor(
-        torchcp.APS(randomized=False, score_type="softmax"), alpha=1 - guarantee
-    )
-    theirs.calculate_threshold(table[:, 1:], torch.from_numpy(labels - 1), 1 - guarantee)
-    sets = theirs.predict_with_logits(new[:, 1:])
-    np.testing.assert_array_equal(sets.bool().numpy(), wanted)
-
-
 @QUICK
 @given(seed=SEEDS, guarantee=st.sampled_from([0.3, 0.5, 0.8]))
 def test_the_threshold_covers_whatever_the_truths_of_partly_possible_labels_are(seed, guarantee):
