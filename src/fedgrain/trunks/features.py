@@ -132,6 +132,8 @@ class _Maker:
         """Write all rows, tasks of whole batches side by side: bits do not depend on the cores."""
         rows = np.load(target, mmap_mode="r+")
         starts = range(0, len(rows), _TASK)
+        if len(rows) > _TASK:
+            self.frozen.hurry()  # before there are threads
         with (
             tqdm(total=len(rows), desc="features", unit=" images", disable=None) as bar,
             _threads() as threads,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
+from fedgrain.trunks.fused import fused, traced
 from fedgrain.trunks.loading import frozen_part, load_trunk, probe_image
 from fedgrain.trunks.spec import Preprocessing, TrunkSpec
 from fedgrain.trunks.weights import Weights
 
-_trace: Any = torch.jit.trace
 _LARGE = 112  # pixels of a side from which a smaller batch fits the processor's cache better
+_MANY = 1024  # images after which tracing has paid for itself
 
 
 class Frozen:
@@ -30,7 +30,15 @@ class Frozen:
         trunk = load_trunk(spec.net, Weights(Path(spec.weights), spec.sha256))
         image = probe_image(spec.preprocessing.size)
         part = frozen_part(trunk.requires_grad_(False), spec.train, image)
-        self._run = _faster(part, image.expand(self.at_once, -1, -1, -1))
+        self._run: Any = fused(part, image)
+        self._seen, self._hurried = 0, False
+
+    def hurry(self) -> None:
+        """Get ready for many images; the bits stay the same."""
+        if not self._hurried:
+            image = probe_image(self.preprocessing.size).expand(self.at_once, -1, -1, -1)
+            self._run = traced(self._run, image.contiguous(memory_format=torch.channels_last))
+            self._hurried = True
 
     def __call__(self, images: NDArray[np.uint8]) -> Tensor:
         """Return the activations [images, ...] of images [images, height, width, channels].
@@ -38,6 +46,9 @@ class Frozen:
         A result does not depend on which other images are there: every call of the net has the
         same shape, the last one filled up with zeros.
         """
+        self._seen += len(images)
+        if self._seen > _MANY:
+            self.hurry()
         return self.of_batches(
             prepared(images[start : start + self.at_once], self.preprocessing)
             for start in range(0, max(1, len(images)), self.at_once)
@@ -88,20 +99,3 @@ def normalised(pixels: Tensor, how: Preprocessing) -> Tensor:
     mean, deviation = (torch.tensor(v).view(1, -1, 1, 1) for v in (how.mean, how.deviation))
     scaled = pixels / 255 - mean
     return (scaled / deviation).contiguous(memory_format=torch.channels_last)
-
-
-def _faster(part: nn.Module, example: Tensor) -> Any:
-    """Return the module with its BatchNorms fused into the layers before them.
-
-    Tracing and freezing do this for most nets; one that cannot be traced runs as it is.
-    """
-    example = example.contiguous(memory_format=torch.channels_last)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # torch.jit is deprecated, its successor needs a compiler
-        plain = part(example)
-        try:
-            traced = torch.jit.freeze(_trace(part, example, check_trace=False))
-            close = torch.allclose(traced(example), plain, rtol=1e-4, atol=1e-4)
-        except Exception:  # a net may do what cannot be traced
-            close = False
-    return traced if close else part
