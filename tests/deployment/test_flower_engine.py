@@ -171,6 +171,26 @@ def test_both_algorithms_have_the_bits_of_one_process(at_sites: bool) -> None:
         assert keys == {f"branch {e}" for e in enough if here.children_with_data(e) >= 2}
 
 
+@pytest.mark.parametrize("labeller", ["stops", "siblings", "fedmt"])
+def test_a_site_that_starts_again_goes_on_with_its_own_t(
+    labeller: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All sites start anew after round 5, in which FedMT still warms up; so does the server."""
+    model = replace(MODEL, head="flat-softmax", supervision="learned", labeller=labeller)
+    monkeypatch.setitem(globals(), "MODEL", model)
+    here = SequentialEngine(ClientTrainer(whole(), model, TRAINING))
+    expected = found = FedAvg(TRAINING).init(here.model.initial)
+    for _ in range(7):
+        expected, _ = FedAvg(TRAINING).apply(expected, here)
+    for rounds in (5, 2):
+        engine, _, _ = connected()
+        for _ in range(rounds):
+            found, report = FedAvg(TRAINING).apply(found, engine)
+            assert len(report.clients) == 3
+    assert found.round == 7 and same(found.weights, expected.weights)
+    assert not same(found.weights, here.model.initial)
+
+
 def outcome(engine: FlowerEngine, client: int) -> Update | Fault:
     task = Task(1, client, engine.model.initial)
     return next(iter(engine.train([task])))[1]

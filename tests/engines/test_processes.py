@@ -51,12 +51,16 @@ def lines_of(folder: Path) -> list[dict]:
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
+SIBLINGS = {"head": "flat-softmax", "supervision": "learned", "labeller": "siblings"}
+
+
 @pytest.mark.parametrize(
-    ("algorithm", "supervision", "workers"),
-    [("fedavg", "projection", 2), ("fedbdft", "learned", 3)],
+    ("settings", "workers"),
+    [(SIBLINGS, 2), ({"algorithm": "fedbdft", "supervision": "learned"}, 3)],
+    ids=["siblings", "fedbdft"],
 )
-def test_the_same_bits_for_1_2_and_3_workers(algorithm, supervision, workers, tmp_path):
-    config = Config(**SETTINGS, algorithm=algorithm, supervision=supervision)
+def test_the_same_bits_for_1_2_and_3_workers(settings, workers, tmp_path):
+    config = Config(**SETTINGS, **settings)
     one = run(config, tmp_path / "1", workers=1)
     result = run(config, tmp_path / "more", workers=workers)
     assert best(tmp_path / "more") == best(tmp_path / "1")
@@ -105,11 +109,12 @@ def test_without_enough_clients_the_run_stops_and_can_be_resumed(tmp_path, fedgr
 
 
 def test_a_worker_killed_from_outside_is_replaced(tmp_path):
-    prepared = prepare(Config(**SETTINGS))
+    """FedMT's table, which it learns in round 6, is learned again, and so is the update."""
+    prepared = prepare(Config(**SETTINGS, **{**SIBLINGS, "labeller": "fedmt"}))
     prepared = prepared.with_rows(shared(prepared.data.images))
     trainer = ClientTrainer(prepared.federation, prepared.spec, prepared.settings)
     with ProcessEngine(trainer, 2) as engine:
-        tasks = [Task(1, client, trainer.model.initial) for client in range(3)]
+        tasks = [Task(6, client, trainer.model.initial) for client in range(3)]
         first = dict(engine.train(tasks))
         assert all(isinstance(outcome, Update) for outcome in first.values())
         wait_for_workers(engine)
@@ -120,8 +125,10 @@ def test_a_worker_killed_from_outside_is_replaced(tmp_path):
         assert [told["reason"] for told in engine.retries] == [
             "its worker process died (signal SIGKILL)"
         ]
-        for before, after in zip(first.values(), again, strict=True):
-            assert all(torch.equal(before.state[n], after.state[n]) for n in before.state)
+        here = [trainer.train(6, client, trainer.model.initial, None) for client in range(3)]
+        for before, *others in zip(first.values(), again, here, strict=True):
+            for after in others:
+                assert all(torch.equal(before.state[n], after.state[n]) for n in before.state)
         assert set(worker_pids(os.getpid())) - set(victims)
     assert worker_pids(os.getpid()) == []
 

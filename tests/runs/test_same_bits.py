@@ -59,7 +59,13 @@ def assert_same(folder: Path, original: Path) -> None:
 def original(request, small, tmp_path_factory) -> Path:
     """The folder of a run that nothing disturbed."""
     settings = {
-        "fedavg": {"server_optimizer": "adam", "server_lr": 0.01},
+        "fedavg": {
+            "server_optimizer": "adam",
+            "server_lr": 0.01,
+            "head": "flat-softmax",
+            "supervision": "learned",
+            "labeller": "siblings",
+        },
         "fedbdft": {
             "server_optimizer": "sgd",
             "server_momentum": 0.5,

@@ -35,8 +35,9 @@ from flower_federation import TREE, write_site
 from flower_network import PYTHONPATH, command_of, wait_until
 
 CONFIG = Config(
-    dataset="folder", net="flower_parts:Net", head="cond-softmax", image_size=32, rounds=2,
+    dataset="folder", net="flower_parts:Net", head="flat-softmax", image_size=32, rounds=2,
     join_ratio=1.0, batch=16, partition="manifest", knowledge="inferred", validation="clients",
+    supervision="learned", labeller="siblings",  # learned anew by the worker that comes after
 ).complete()  # fmt: skip
 
 
@@ -60,7 +61,7 @@ class Place:
         return Request(kind, str(self.package), self.node, self.settings, "7", "message")
 
     def work(self) -> RecordDict:
-        return pack({None: self.initial}, round=1, client=0)
+        return pack({None: self.initial}, round=12, client=0)
 
     def worker(self) -> int:
         """Return the process that listens, as the kernel says."""

@@ -5,6 +5,7 @@ Any process that builds a trainer from the same description gives the same answe
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -70,6 +71,7 @@ class ClientTrainer:
     ) -> Update:
         """Train one client from the given weights; the result depends only on the arguments.
 
+        An update always weighs as much as the client's samples, also where a round leaves some out.
         A site with only its own data is client 0 here; with ``drawn_as`` it still uses the random
         numbers of its place in the federation.
         """
@@ -78,8 +80,9 @@ class ClientTrainer:
         if branch is None:
             loss, data = self._round(round_number, client, weights)
             generator = numpy_generator(seed, "local training", *numbers)
-            local = self.settings.local_in(round_number)
-            return train_locally(self.model.net, weights, loss, data, local, generator, correction)
+            local, net = self.settings.local_in(round_number), self.model.net
+            update = train_locally(net, weights, loss, data, local, generator, correction)
+            return replace(update, samples=self.samples(client))
         generator = numpy_generator(seed, "branch training", *numbers, branch)
         losses = self._branch_losses(client, branch, weights)
         loss = partial(_branch_loss, losses, self.model.spec.terms)
