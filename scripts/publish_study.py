@@ -28,7 +28,7 @@ from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
 from fedgrain.nets import build_net
 from fedgrain.pictures.study_figures import draw_study
-from fedgrain.preparation.config import read_config
+from fedgrain.preparation.config_texts import read_config
 from fedgrain.preparation.zero_shot import seen_taxonomy
 from fedgrain.randomness import numpy_generator, torch_generator_from
 from fedgrain.studies.collect import Results, paper_figures, read_results

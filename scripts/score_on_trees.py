@@ -25,7 +25,7 @@ from fedgrain.data.images import LabelledImages
 from fedgrain.errors import TaxonomyError
 from fedgrain.files import write_text
 from fedgrain.models.model_folder import load
-from fedgrain.preparation.config import read_config
+from fedgrain.preparation.config_texts import read_config
 from fedgrain.preparation.prepare import load_images
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.metrics import Nodes, hierarchical_scores

@@ -132,7 +132,7 @@ def _part(module: str, name: str) -> Callable[[Path], Told]:
 
 
 def _config(file: Path) -> Told:
-    from fedgrain.preparation.config import read_config
+    from fedgrain.preparation.config_texts import read_config
 
     return called(lambda: as_command(lambda: read_config(file).complete().toml()))
 

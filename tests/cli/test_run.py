@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fedgrain.cli import main
-from fedgrain.preparation.config import read_config
+from fedgrain.preparation.config_texts import read_config
 from fedgrain.runs.run_folder import RunFolder
 from study_parts import heeding_ctrl_c
 

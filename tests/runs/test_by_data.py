@@ -9,7 +9,7 @@ import pytest
 import fedgrain
 from fedgrain.errors import RunError
 from fedgrain.preparation.by_data import completed
-from fedgrain.preparation.config import read_config
+from fedgrain.preparation.config_texts import read_config
 from fedgrain.runs.run_folder import RunFolder
 from own_site import own, site
 

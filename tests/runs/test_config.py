@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from fedgrain import Config
 from fedgrain.catalogue import ALGORITHMS, DATASETS, HEADS, SUPERVISIONS
 from fedgrain.errors import ConfigError
-from fedgrain.preparation.config import read_config
-from fedgrain.preparation.config_texts import differences
+from fedgrain.preparation.config_texts import differences, read_config
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,8 @@ def init(args: argparse.Namespace) -> None:
     """Write the folder and print the next step."""
     from fedgrain.errors import ConfigError
     from fedgrain.plugins import check_trust
-    from fedgrain.preparation.config import Config, read_config
+    from fedgrain.preparation.config import Config
+    from fedgrain.preparation.config_texts import read_config
 
     need_flower()
     from fedgrain.deployment.privacy import Privacy

@@ -14,7 +14,8 @@ from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.files import read_text, write_text
 from fedgrain.handover.passing import PACKAGE
 from fedgrain.parsing import parse_toml
-from fedgrain.preparation.config import Config, read_config
+from fedgrain.preparation.config import Config
+from fedgrain.preparation.config_texts import read_config
 from fedgrain.preparation.trunk import decoding_options, trunk_of
 from fedgrain.taxonomy import Taxonomy, read_json, write_json
 from fedgrain.trunks import TrunkSpec

@@ -9,6 +9,6 @@ from fedgrain.lazy import lazy_names
 __all__ = ["read_config"]
 
 if TYPE_CHECKING:
-    from fedgrain.preparation.config import read_config
+    from fedgrain.preparation.config_texts import read_config
 else:
-    __getattr__, __dir__ = lazy_names(__name__, {"read_config": "config"})
+    __getattr__, __dir__ = lazy_names(__name__, {"read_config": "config_texts"})

@@ -8,25 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain import catalogue
-from fedgrain.catalogue import (
-    ALGORITHMS,
-    DATASETS,
-    HEADS,
-    KNOWLEDGE,
-    KNOWLEDGE_GENERATORS,
-    LABELLERS,
-    MARGINS,
-    NETS,
-    PARTITIONS,
-    RESPONSIBILITIES,
-    SCHEDULES,
-    SERVER_OPTIMIZERS,
-    SUPERVISIONS,
-    TIMM,
-)
 from fedgrain.errors import ConfigError
-from fedgrain.files import read_text
-from fedgrain.parsing import parse_toml, refuse_unknown
+from fedgrain.parsing import refuse_unknown
 from fedgrain.plugins import named_code
 from fedgrain.preparation import defaults
 from fedgrain.preparation.config_checks import check_settings
@@ -45,7 +28,7 @@ class Config:
     What is unset (None) has a default that depends on other settings: see :meth:`complete`.
     """
 
-    dataset: str = _setting("glyphs", "data set", tuple(DATASETS), own=True)
+    dataset: str = _setting("glyphs", "data set", tuple(catalogue.DATASETS), own=True)
     data_root: str | None = _setting(
         None, "where its files are (default: FEDGRAIN_DATA, the cache)"
     )
@@ -66,25 +49,25 @@ class Config:
     images_per_class: int | None = _setting(
         None, "sample of each class, for imagenet (default 500)"
     )
-    algorithm: str = _setting("fedavg", "training algorithm", tuple(ALGORITHMS), own=True)
+    algorithm: str = _setting("fedavg", "training algorithm", tuple(catalogue.ALGORITHMS), own=True)
     head: str | None = _setting(
         None,
         "head (default: flat-softmax for own images as their sites labelled them, else "
         "cond-softmax; fedbdft needs cond-softmax)",
-        tuple(HEADS),
+        tuple(catalogue.HEADS),
         own=True,
     )
     supervision: str | None = _setting(
         None,
         "how a label at an inner node is read (default: projection with a knowledge file, learned "
         "if knowledge is inferred, paper if it is simulated)",
-        SUPERVISIONS,
+        catalogue.SUPERVISIONS,
     )
     first_stage_supervision: str | None = _setting(
-        None, "fedbdft: supervision of its first stage (default: the same)", SUPERVISIONS
+        None, "fedbdft: supervision of its first stage (default: the same)", catalogue.SUPERVISIONS
     )
     margin_type: str = _setting(
-        "incorrect", "softmax-margin: what the margin of a node depends on", MARGINS
+        "incorrect", "softmax-margin: what the margin of a node depends on", catalogue.MARGINS
     )
     margin_size: float = _setting(5.0, "softmax-margin: factor of the margin (tau)")
     laziness: float = _setting(0.0, "projection: how often a labeller stops early, from 0 to 1")
@@ -92,13 +75,13 @@ class Config:
         "step",
         "marginal, projection: distribute a label over its leaves at each step, or once a round by "
         "the global model (flat-softmax, ps-softmax)",
-        RESPONSIBILITIES,
+        catalogue.RESPONSIBILITIES,
     )
-    labeller: str = _setting("stops", "learned: how a labeller is modelled", LABELLERS)
+    labeller: str = _setting("stops", "learned: how a labeller is modelled", catalogue.LABELLERS)
     net: str | None = _setting(
         None,
         "net (default: by image size); timm:NAME is a pretrained trunk",
-        tuple(NETS),
+        tuple(catalogue.NETS),
         own=True,
     )
     net_weights: str | None = _setting(
@@ -119,7 +102,7 @@ class Config:
         None,
         "what clients know: inferred from their labels, a JSON file, or a generator (default: "
         "inferred if a manifest names clients, else relational)",
-        KNOWLEDGE,
+        catalogue.KNOWLEDGE,
         own=True,
     )
     graph: str = _setting("complete", "graph of the relational generator", ("complete", "tree"))
@@ -145,7 +128,7 @@ class Config:
     partition: str | None = _setting(
         None,
         "how images are divided among clients (default: manifest if it names clients, else iid)",
-        PARTITIONS,
+        catalogue.PARTITIONS,
     )
     concentration: float = _setting(0.5, "of the dirichlet partition; small is uneven")
     coarsen: bool | None = _setting(None, "coarsen the taxonomy (default: yes, except for folder)")
@@ -167,7 +150,7 @@ class Config:
     schedule: str = _setting(
         "constant",
         "learning rates over the rounds: constant, cosine (towards 0) or step",
-        SCHEDULES,
+        catalogue.SCHEDULES,
     )
     step_rounds: int = _setting(30, "schedule step: rounds after which the rates are multiplied")
     step_factor: float = _setting(0.1, "schedule step: what they are multiplied by")
@@ -193,7 +176,7 @@ class Config:
     server_optimizer: str = _setting(
         "none",
         "server step: none (FedAvg), sgd (FedAvgM), adam, adagrad",
-        SERVER_OPTIMIZERS,
+        catalogue.SERVER_OPTIMIZERS,
     )
     server_lr: float = _setting(1.0, "learning rate of the server's optimiser")
     server_momentum: float = _setting(0.0, "momentum of the server's sgd")
@@ -235,7 +218,7 @@ class Config:
     @property
     def simulated(self) -> bool:
         """Whether one of our generators decides who knows what, according to alpha."""
-        return defaults.federation(self)["knowledge"] in KNOWLEDGE_GENERATORS
+        return defaults.federation(self)["knowledge"] in catalogue.KNOWLEDGE_GENERATORS
 
     @property
     def knowledge_file(self) -> Path | None:
@@ -252,12 +235,14 @@ class Config:
     @property
     def has_trunk(self) -> bool:
         """Whether the net is a pretrained trunk, of which a part is trained."""
-        return self.net is not None and (self.net.startswith(TIMM) or self.net_weights is not None)
+        return self.net is not None and (
+            self.net.startswith(catalogue.TIMM) or self.net_weights is not None
+        )
 
     @property
     def head_settings(self) -> dict[str, Any]:
         """The settings a head is built with, besides the taxonomy."""
-        entry = HEADS.get(self.head or "")
+        entry = catalogue.HEADS.get(self.head or "")
         return {name: getattr(self, name) for name in entry.settings} if entry else {}
 
     def complete(self) -> Config:
@@ -297,17 +282,6 @@ class Config:
             for name, value in self.settings().items()
         ]
         return "\n".join(lines) + "\n"
-
-
-def read_config(path: str | Path, on_top: Mapping[str, Any] | None = None) -> Config:
-    """Read a config from a TOML file; settings given ``on_top`` replace the file's."""
-    content = parse_toml(read_text(path), path, ConfigError)
-    if not content:
-        raise ConfigError(f"{path}: it has no settings; it is empty or was cut off")
-    try:
-        return Config(**{**known_settings(content, "a setting"), **(on_top or {})})
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
 
 
 def known_settings(settings: Mapping[str, Any], what: str) -> dict[str, Any]:

@@ -1,13 +1,27 @@
-"""A setting from a text, and in which settings two configs differ."""
+"""Settings from a file or a text, and in which settings two configs differ."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from fedgrain.errors import ConfigError, FedgrainError
+from fedgrain.files import read_text
 from fedgrain.parsing import parse_toml
 from fedgrain.preparation import defaults
 from fedgrain.preparation.config import PLACES, Config, known_settings
+
+
+def read_config(path: str | Path, on_top: Mapping[str, Any] | None = None) -> Config:
+    """Read a config from a TOML file; settings given ``on_top`` replace the file's."""
+    content = parse_toml(read_text(path), path, ConfigError)
+    if not content:
+        raise ConfigError(f"{path}: it has no settings; it is empty or was cut off")
+    try:
+        return Config(**{**known_settings(content, "a setting"), **(on_top or {})})
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def setting_of(text: str) -> tuple[str, Any]:

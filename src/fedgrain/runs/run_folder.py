@@ -6,11 +6,10 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedgrain import arithmetic, catalogue
+from fedgrain import arithmetic
 from fedgrain.checked_json import AGAIN, read_checked_json, write_checked_json
 from fedgrain.checksums import damaged, digest, read_checked, warn_unchecked
 from fedgrain.errors import FedgrainError, RunError
@@ -23,16 +22,21 @@ from fedgrain.files import (
     write_text,
 )
 from fedgrain.parsing import parse_json
-from fedgrain.preparation.config import PLACES, Config, read_config
-from fedgrain.preparation.config_texts import differences
+from fedgrain.preparation.config import PLACES, Config
+from fedgrain.preparation.config_texts import differences, read_config
 from fedgrain.preparation.defaults import as_begun
+from fedgrain.runs.going_on import (
+    CAPS,
+    asks_for_more,
+    first_stage_goes_on,
+    refuse_other_schedule,
+)
 from fedgrain.runs.lock import exclusive
 from fedgrain.tensor_files import about_of
 
 _TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # files of servers and trackers
 _TRUNK = "trunk.weights"  # of a model with its trunk
 _ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # keys of a line of metrics
-CAPS = ("rounds", "cycles")  # settings that may be raised later
 _SCORE = (float, int, type(None))
 _RESULT: dict[str, Any] = {  # keys of every result
     **dict.fromkeys(("hr", "hp", "hf", "accuracy", "validation_hf"), _SCORE),
@@ -93,12 +97,12 @@ class RunFolder:
         """
         if self.config.exists():
             different = differences(self.read_config(), config)
-            if different and not self._asks_for_more(config):
+            if different and not asks_for_more(self.read_config(), config):
                 raise RunError(
                     f"{self.path}: the folder holds a run with other settings: "
                     f"{', '.join(different)}; choose another folder or the same settings"
                 )
-            self._check_schedule(config)
+            refuse_other_schedule(self.path, self.read_config(), config)
             remove_parts(self.path, self.written)
             return
         # killed between two files of claim(), or while one of them was written
@@ -111,18 +115,6 @@ class RunFolder:
                 "choose a new folder"
             )
         remove_parts(self.path, self.written)
-
-    def _check_schedule(self, config: Config) -> None:
-        """Refuse more rounds than a cosine schedule was planned with: each rate would change."""
-        before = self.read_config()
-        for cap in (entry.cap for entry in catalogue.stages(config.algorithm)):
-            old, new = getattr(before, cap), getattr(config, cap)
-            if config.schedule == "cosine" and new > old:
-                raise RunError(
-                    f"{self.path}: its cosine schedule brings the learning rate down over {old} "
-                    f"{cap}, so the run cannot go on to {new}; choose another folder, where a run "
-                    f"of {new} {cap} starts from the first"
-                )
 
     def read_config(self) -> Config:
         """Read the settings of the run and check that nobody has changed them."""
@@ -191,12 +183,6 @@ class RunFolder:
             return self.result.exists()
         return self.finished(self.read_config())
 
-    def _asks_for_more(self, config: Config) -> bool:
-        before = self.read_config()
-        caps = {cap: max(getattr(before, cap), getattr(config, cap)) for cap in CAPS}
-        raised = replace(before, **caps)
-        return bool(differences(before, raised)) and not differences(raised, config)
-
     def claim(self, config: Config, data: str | None = None) -> None:
         """Claim the folder for this config and data; it is claimed once ``config.toml`` exists.
 
@@ -211,14 +197,15 @@ class RunFolder:
                     f"{AGAIN}"
                 )
             self.check_arithmetic()
-            if self._asks_for_more(config):
+            if asks_for_more(self.read_config(), config):
                 if self.result.exists() and not self.state.exists():
                     raise RunError(
                         f"{self.path}: the run ended at its limit of rounds or cycles and has no "
                         f"{self.state.name} to continue from; keep the old limits, or choose a new "
                         "folder"
                     )
-                if self._first_stage_goes_on(config):
+                stages = [line["stage"] for line in self.metrics_lines()]
+                if first_stage_goes_on(self.read_config(), config, stages):
                     write_text(self.again, "")
                 self._write_config(config, self._surroundings(), [read_bytes(self.config)])
             if self.again.exists():
@@ -241,12 +228,6 @@ class RunFolder:
         checksums = [digest([raw]) for raw in (*before, text.encode())]
         write_checked_json(self.environment, {**surroundings, "config_sha256": checksums})
         write_text(self.config, text)
-
-    def _first_stage_goes_on(self, config: Config) -> bool:
-        cap, stages = self.read_config().rounds, [m["stage"] for m in self.metrics_lines()]
-        entry = catalogue.algorithm(config.algorithm)
-        first = entry.begins_with
-        return entry.name in stages and config.rounds > cap == stages.count(first)
 
     def metrics_lines(self) -> list[dict[str, Any]]:
         """Return the rounds so far."""

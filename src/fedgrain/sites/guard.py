@@ -30,7 +30,7 @@ from fedgrain.messages.fingerprints import (
 )
 from fedgrain.policy.checking import Allowances, Asked, app_digest, digest_of, verdicts
 from fedgrain.policy.site_policy import Policy, PolicyError, read_policy
-from fedgrain.preparation.config import read_config
+from fedgrain.preparation.config_texts import read_config
 from fedgrain.records.chain import Chain, entries_of
 
 

@@ -9,7 +9,7 @@ from fedgrain.catalogue import stages
 from fedgrain.checksums import read_checked
 from fedgrain.errors import StudyError
 from fedgrain.files import parts_of
-from fedgrain.runs.run_folder import CAPS
+from fedgrain.runs.going_on import CAPS
 from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.study import MAY_GROW, Study
 from fedgrain.studies.study_file import read_study
