@@ -10,6 +10,7 @@ from flwr.app import Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 
 from fedgrain.handover.passing import Request
+from fedgrain.messages.parcels import content_of
 from fedgrain.sites.answers import Answering
 from fedgrain.sites.site import Site
 
@@ -31,6 +32,7 @@ class Wire:
         for message in messages:
             name = str(len(self.sent))
             message.metadata.__dict__.update(_message_id=name, _src_node_id=1, _run_id=1)
+            message.content = content_of(message.content)
             self.sent.append(message)
             ids.append(name)
             try:

@@ -27,6 +27,7 @@ from fedgrain.federated.averaging import State
 from fedgrain.handover import passing, private_socket
 from fedgrain.handover.frames import FrameError, receive
 from fedgrain.handover.passing import Request, TooLateError, pass_on, socket_path
+from fedgrain.messages.parcels import content_of, parcel_of
 from fedgrain.messages.wire import pack
 from fedgrain.sites.answers import Answering
 from fedgrain.sites.site import prepare_site
@@ -94,7 +95,8 @@ def gone(process: int) -> bool:
 
 
 def arrays(answer: RecordDict) -> dict[str, bytes]:
-    return {name: array.data for name, array in answer.array_records["whole"].items()}
+    record = content_of(answer).array_records["whole"]
+    return {name: array.data for name, array in record.items()}
 
 
 def test_a_message_is_answered_to_the_same_bits_though_its_worker_is_killed(place: Place) -> None:
@@ -103,10 +105,14 @@ def test_a_message_is_answered_to_the_same_bits_though_its_worker_is_killed(plac
     assert late.config_records["failed"]["fault"] == "TooLateError"
     assert answering._opened is not None  # what took so long to open serves the next message
     expected = arrays(answering.answer(place.request("train"), place.work()))
-    counts = pass_on(place.request("query"), RecordDict(), 120.0)
+    counts = content_of(pass_on(place.request("query"), RecordDict(), 120.0))
     assert counts.config_records["about"]["site"] == "museum"
     first = place.worker()
-    assert arrays(pass_on(place.request("train"), place.work(), 120.0)) == expected
+    parcel = parcel_of(place.work())
+    assert arrays(pass_on(place.request("train"), parcel, 120.0)) == expected
+    parcel.config_records["parcel"]["index"] = "[]"  # as damaged on the way
+    damaged = content_of(pass_on(place.request("train"), parcel, 120.0))
+    assert damaged.config_records["failed"]["fault"] == "ValueError"
     assert place.worker() == first  # it stays
     (place.folder / "hang").touch()
     answers: list[RecordDict] = []

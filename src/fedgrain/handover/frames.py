@@ -12,7 +12,9 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import RecordDict
+
+from fedgrain.messages.parcels import ParcelError, check_rows, described, restored
 
 _LENGTHS = struct.Struct(">QQ")
 _MOST_HEADER = 64 * 2**20  # bytes: names, counts and settings
@@ -25,8 +27,7 @@ class FrameError(ConnectionError):
 
 def send(connection: socket.socket, about: Mapping[str, Any], content: RecordDict) -> None:
     """Send a content with what it is about."""
-    arrays: list[bytes] = []
-    records = [[key, *_described(record, arrays)] for key, record in content.items()]
+    records, arrays = described(content)
     header = json.dumps({"about": dict(about), "records": records}).encode()
     connection.sendall(_LENGTHS.pack(len(header), sum(map(len, arrays))) + header)
     for data in arrays:
@@ -41,38 +42,10 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], RecordDict]:
     try:
         header = json.loads(bytes(_exactly(connection, length)))
         about, records = dict(header["about"]), list(header["records"])
-        sizes = [int(row[3]) for _, kind, told in records if kind == "arrays"
-                 for row in told.values()]  # fmt: skip
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        check_rows(records, more)
+    except (ParcelError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise FrameError(f"not a frame ({type(error).__name__})") from None
-    if min(sizes, default=0) < 0 or sum(sizes) != more:
-        raise FrameError("the arrays of a frame are not as long as it says")
-    content = RecordDict()
-    for key, kind, told in records:
-        if kind == "arrays":
-            content[key] = ArrayRecord(
-                {name: _array(connection, row) for name, row in told.items()}
-            )
-        else:
-            content[key] = MetricRecord(told) if kind == "metrics" else ConfigRecord(told)
-    return about, content
-
-
-def _described(record: Any, arrays: list[bytes]) -> tuple[str, Any]:
-    """Return the kind of a record and its part of the header; its arrays are added to the list."""
-    if isinstance(record, ArrayRecord):
-        arrays += [array.data for array in record.values()]
-        rows = {
-            name: [array.dtype, list(array.shape), array.stype, len(array.data)]
-            for name, array in record.items()
-        }
-        return "arrays", rows
-    return "metrics" if isinstance(record, MetricRecord) else "configs", dict(record)
-
-
-def _array(connection: socket.socket, row: list[Any]) -> Array:
-    dtype, shape, stype, size = row
-    return Array(dtype, tuple(shape), stype, bytes(_exactly(connection, size)))
+    return about, restored(records, lambda size: bytes(_exactly(connection, size)))
 
 
 def _exactly(connection: socket.socket, size: int) -> bytearray:

@@ -11,6 +11,7 @@ from flwr.serverapp import Grid
 
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.messages.bounded_replies import pull
+from fedgrain.messages.parcels import ParcelError, content_of, parcel_of
 from fedgrain.messages.replies import fault_of, refused
 
 _POLL_SECONDS = 0.2
@@ -39,7 +40,7 @@ def ask(
     """
     began = time.monotonic()
     nodes = list(contents)
-    messages = [Message(contents[node], node, kind, ttl=limit) for node in nodes]
+    messages = [Message(parcel_of(contents[node]), node, kind, ttl=limit) for node in nodes]
     ids = list(grid.push_messages(messages)) if messages else []
     waiting = {sent: node for sent, node in zip(ids, nodes, strict=True) if sent}
     numbers = {node: sent for sent, node in waiting.items()}
@@ -69,4 +70,9 @@ def _checked(reply: Message | Fault, sent: RecordDict, kind: str) -> Message | F
     """Return a readable reply as it is; a failure, or anything unexpected, becomes a fault."""
     if isinstance(reply, Fault):
         return reply
+    try:
+        if reply.has_content():
+            reply.content = content_of(reply.content)
+    except ParcelError as error:
+        return Fault(f"its answer cannot be read: {error}", Kind.UNREADABLE)
     return fault_of(reply) or refused(reply.content, sent, kind) or reply

@@ -35,6 +35,7 @@ from fedgrain.federated.faults import Fault, Kind
 
 SLACK = 4 * 2**20  # bytes of an answer besides its arrays: counts, scores, names
 _PER_ARRAY = 4096  # bytes around each array
+SOON_SECONDS = 0.05  # until a part that is still on its way is asked for again; Flower waits 1
 _OBJECTS = 1000  # parts of an answer besides two per array
 
 
@@ -87,7 +88,9 @@ def _parts(grid: HttpGrid, numbers: list[str], sent: RecordDict) -> dict[str, by
         raise _TooMuchError(f"its answer has {len(numbers)} parts, but at most {most} are allowed")
     client: Any = grid._runtime_client
     fetch = make_pull_object_fn_protobuf(client.PullObject, grid.node, grid.run.run_id)
-    parts = pull_objects(numbers, pull_object_fn=_counted(fetch, limit))
+    parts = pull_objects(
+        numbers, pull_object_fn=_counted(fetch, limit), initial_backoff=SOON_SECONDS
+    )
     _check_together(parts, limit)
     return parts
 

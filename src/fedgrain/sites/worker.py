@@ -25,6 +25,7 @@ from fedgrain.handover.frames import FrameError, receive, send
 from fedgrain.handover.passing import Request
 from fedgrain.handover.private_socket import forget_old, listen, same_user
 from fedgrain.handover.watching import end_with
+from fedgrain.messages.parcels import ParcelError, content_of, parcel_of
 
 if TYPE_CHECKING:  # it loads torch
     from fedgrain.sites.answers import Answering
@@ -111,18 +112,28 @@ def serve(jobs: queue.Queue[Job]) -> None:
 def _answer(answering: Answering, job: Job) -> None:
     if not job.become("running", "waiting"):
         return
-    answer = answering.answer(job.request, job.content, lambda: job.state == "running")
+    content = _readable(job.content)
+    answer = answering.answer(job.request, content, lambda: job.state == "running")
     if not job.become("done", "running"):
         job.connection.close()
         return
     try:
         job.connection.settimeout(_SEND_SECONDS)
-        send(job.connection, {}, answer)
+        send(job.connection, {}, parcel_of(answer))
         job.connection.shutdown(socket.SHUT_RDWR)
     except (FrameError, OSError) as error:
         print(f"fedgrain: the answer could not be passed back ({error})", file=sys.stderr)
     finally:
         job.connection.close()
+
+
+def _readable(content: RecordDict) -> RecordDict:
+    """Return the content of a parcel; a damaged one is recorded and refused as it came."""
+    try:
+        return content_of(content)
+    except ParcelError as error:
+        print(f"fedgrain: error: the message cannot be read: {error}", file=sys.stderr)
+        return content
 
 
 def main() -> None:
