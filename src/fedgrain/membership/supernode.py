@@ -2,8 +2,8 @@
 
 Flower 1.41 looks for a message every 3 seconds and starts a program for each. Here it looks more
 often while a run goes on, and :mod:`fedgrain.membership.messenger`, woken by a byte on a pipe, runs
-the messages. That process is started again when it dies. Only it can ask the SuperNode for messages:
-they share a secret.
+the messages. That process is started again when it dies. Only it can ask the SuperNode for
+messages: they share a secret.
 """
 
 from __future__ import annotations
