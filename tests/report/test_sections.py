@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from fedgrain.report.confusion import (
     often_confused,
     pairs_sheet,
 )
+from fedgrain.report.coverage_section import coverage_section
 from fedgrain.report.headline import plain_headline
 from fedgrain.report.html import render
 from fedgrain.report.labellers_section import labellers_block, labellers_section
@@ -198,6 +200,38 @@ def test_reliability_leaves_out_what_a_coarse_label_hides():
     text = calibration_block(answers_of(pairs, said=said)).text
     assert "At depth 1 it says 80% on average and is right in 70% of 50 images: too sure" in text
     assert calibration_block(answers_of(["a1 a1"] * 5)) is None
+
+
+def test_coverage_in_all_per_site_per_depth_and_per_class():
+    pairs = ["a1 a1"] * 40 + ["b1 a1"] * 10 + ["a a1"] * 5
+    tested = answers_of(pairs)
+    nodes = {0.8: ["a1"] * 55, 0.9: ["a"] * 45 + ["r"] * 10}
+    safe = {share: np.array([NODE[n] for n in found]) for share, found in nodes.items()}
+    data = LabelledImages(
+        "drawn",
+        np.zeros((55, 1, 1, 3), np.uint8),
+        tested.truth.astype(np.int32),
+        TREE,
+        np.zeros(55, np.int8),
+        ("test",),
+        clients=np.r_[[0] * 30, [1] * 20, [-1] * 5].astype(np.int32),
+        client_names=("zoo", "museum"),
+    )
+    section = coverage_section(replace(tested, guaranteed=safe, calibrated_on=100), data)
+    shown = [[[entry.text for entry in row] for row in sheet.rows] for sheet in section.sheets]
+    assert shown == [
+        [["0.8", "50", "80.0%", "yes", "100%", "1.000"],
+         ["0.9", "50", "90.0%", "yes", "0%", "3.300"]],
+        [["zoo", "30", "100.0%", "30", "100.0%"], ["museum", "20", "50.0%", "20", "75.0%"]],
+        [["0", "0", "–", "5", "100.0%"], ["1", "0", "–", "45", "88.9%"],
+         ["2", "50", "80.0%", "0", "–"]],
+        [["b1", "10", "50.0%"], ["a1", "40", "100.0%"]],
+    ]  # fmt: skip
+    low = {0.9: np.full(55, NODE["a1"])}  # 80% where 90% were asked
+    for images, kept in ((10**6, "no"), (20, "within chance")):
+        worse = replace(tested, guaranteed=low, calibrated_on=images)
+        assert coverage_section(worse, data).sheets[0].rows[0][3].text == kept
+    assert coverage_section(tested, data) is None  # nothing can be guaranteed
 
 
 def test_every_class_with_what_it_is_taken_for():

@@ -79,22 +79,26 @@ def guaranteed_nodes(
     ``log_probs`` are those before any restriction.
     """
     path = greedy_path(log_probs, tree)
-    along = path_probabilities(log_probs, path, tree)
-    depth = np.maximum(((along >= threshold) & (path >= 0)).sum(1) - 1, 0)
-    rows = np.arange(len(path))
+    nodes = deepest_safe(path, path_probabilities(log_probs, path, tree), threshold)
     if allowed is None:
-        return np.asarray(path[rows, depth])
+        return nodes
+    rows = np.arange(len(path))
     possible = np.broadcast_to(allowed, (len(path), len(tree.leaves)))
     running = np.zeros((len(path), len(tree.leaves) + 1), np.int64)
     np.cumsum(possible, axis=1, out=running[:, 1:])
     first, end = tree.leaf_ranges
-    nodes = path[rows, depth]
     while True:
         before, inside = running[rows, first[nodes]], running[rows, end[nodes]]
         empty = (inside == before) & (nodes > 0)
         if not empty.any():
             return over_leaves(possible, running, nodes, tree)
         nodes = np.where(empty, tree.parents[nodes], nodes)
+
+
+def deepest_safe(path: Nodes, along: Values, threshold: float) -> Nodes:
+    """Return the deepest node of each path [images, depths] whose P along it is high enough."""
+    depth = np.maximum(((along >= threshold) & (path >= 0)).sum(1) - 1, 0)
+    return np.asarray(path[np.arange(len(path)), depth])
 
 
 def over_leaves(possible: NDArray[np.bool_], running: Nodes, nodes: Nodes, tree: Taxonomy) -> Nodes:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.arithmetic import one_thread
+from fedgrain.calibration.guarantee import deepest_safe, greedy_path, path_probabilities
 from fedgrain.data.images import LabelledImages
-from fedgrain.errors import RunError
+from fedgrain.errors import PredictionError, RunError
 from fedgrain.heads import DecoupledModel
 from fedgrain.models.trained_model import TrainedModel
 from fedgrain.preparation.config import Config
@@ -26,6 +28,7 @@ Watch = Callable[[int, int], None]  # called with the images done and all images
 _MOST_IMAGES = 10_000  # evenly spaced
 _MOST_BY_BRANCH = 1_000  # with a net for each branch all P of an image cost much more than a path
 _AT_ONCE = 512  # images between two calls of the watch
+GUARANTEES = (0.8, 0.9, 0.95)  # that are checked, where the model can give them
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,8 @@ class Answers:
     truth_in_h: Nodes
     found_in_h: Nodes
     probability: NDArray[np.float64]  # [images, depths of H]: along the predicted path; or nan
+    guaranteed: Mapping[float, Nodes] = field(default_factory=dict)  # of H, by guarantee; or -1
+    calibrated_on: int = 0  # images
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -63,7 +68,7 @@ def predict_again(
     chosen = spaced(chosen, _MOST_IMAGES)
     tree, full = model.taxonomy, model.full_taxonomy
     with one_thread():
-        leaves, probability = _predicted(model, data, chosen, watch)
+        leaves, probability, guaranteed = _predicted(model, data, chosen, watch)
     truth = truths(model, data, chosen).astype(np.int64)
     in_h = full.nearest_in(tree)[truth].astype(np.int64)
     return Answers(
@@ -76,13 +81,15 @@ def predict_again(
         truth_in_h=in_h,
         found_in_h=comparable(leaves, in_h, tree, tree),
         probability=probability,
+        guaranteed=guaranteed,
+        calibrated_on=0 if model.calibration is None else model.calibration.images,
     )
 
 
 def _predicted(
     model: TrainedModel, data: LabelledImages, chosen: Nodes, watch: Watch
-) -> tuple[Nodes, NDArray[np.float64]]:
-    """Return the likeliest leaf of each image, and P of the nodes on the path to it."""
+) -> tuple[Nodes, NDArray[np.float64], dict[float, Nodes]]:
+    """Return the likeliest leaf of each image, P of the nodes on the path to it, and safe nodes."""
     tree, total = model.taxonomy, len(chosen)
     by_branch = isinstance(model.net, DecoupledModel)
     leaves = np.full(total, -1, np.int64)
@@ -92,6 +99,8 @@ def _predicted(
             leaves[rows] = predicted_nodes(model, inputs, chosen[rows], "leaf", None)
             watch(int(rows[-1]) + 1, total)
     probability = np.full((total, tree.ancestor_table.shape[1]), np.nan)
+    thresholds = _thresholds(model)
+    guaranteed = {guarantee: np.full(total, -1, np.int64) for guarantee in thresholds}
     for rows in _parts(spaced(np.arange(total), _MOST_BY_BRANCH if by_branch else total)):
         table = np.concatenate(
             [block.cpu().numpy() for block in model.log_prob_blocks(inputs, chosen[rows])]
@@ -102,7 +111,22 @@ def _predicted(
         paths = tree.ancestor_table[leaves[rows]]  # [images, depths], -1 below the leaf
         logs = np.take_along_axis(table, np.maximum(paths, 0), axis=1).astype(np.float64)
         probability[rows] = np.where(paths < 0, np.nan, np.exp(logs))
-    return leaves, probability
+        if thresholds:
+            greedy = greedy_path(table, tree)
+            along = path_probabilities(table, greedy, tree)
+            for guarantee, threshold in thresholds.items():
+                guaranteed[guarantee][rows] = deepest_safe(greedy, along, threshold)
+    return leaves, probability, guaranteed
+
+
+def _thresholds(model: TrainedModel) -> dict[float, float]:
+    """Return the threshold of each guarantee for which there are enough calibration images."""
+    found: dict[float, float] = {}
+    if model.calibration is not None:
+        for guarantee in GUARANTEES:
+            with suppress(PredictionError):
+                found[guarantee] = model.calibration.nodes.threshold(guarantee, model.taxonomy)
+    return found
 
 
 def _parts(numbers: Nodes) -> Iterator[Nodes]:

@@ -13,6 +13,7 @@ from fedgrain.report.branches import FEWEST_SAMPLES, worst
 from fedgrain.report.calibration_block import calibration_block
 from fedgrain.report.classes_section import classes_section
 from fedgrain.report.confusion import confusion_block
+from fedgrain.report.coverage_section import coverage_section
 from fedgrain.report.headline import plain_headline
 from fedgrain.report.model_inspection import Inspection
 from fedgrain.report.page_parts import Block, Close, Section, TreeNode, View
@@ -46,6 +47,8 @@ def show(
     tested = found.tested
     look.headline = plain_headline(tested)
     look.sections = [sites_section(sites, tested, data, rounds), classes_section(tested)]
+    coverage = coverage_section(tested, data)
+    look.sections += [] if coverage is None else [coverage]
     blocks = (confusion_block(tested), calibration_block(tested))
     look.blocks = [block for block in blocks if block is not None]
     look.close = _close_view(name, found, sites)

@@ -40,7 +40,6 @@ def trust_of(
     held = np.array([_holds(one, int(t), tree) for one, t in zip(given, truth, strict=True)])
     nodes = np.array([one.node for one in given])
     size = np.array([_size(one, tree) for one in given])
-    sites = None if data.clients is None else data.clients[chosen]
     return {
         "guarantee": guarantee,
         "images": len(chosen),
@@ -48,13 +47,28 @@ def trust_of(
         "covered": float(held.mean()),
         "leaf_answers": float(tree.is_leaf(nodes).mean()),
         "mean_leaves": float(size.mean()),
-        "per_depth": list(_shares(tree.depth[nodes], held, "depth", str)),
-        "per_class": list(_shares(truth, held, "class", tree.names.__getitem__)),
-        "per_site": list(_shares(sites, held, "site", data.client_names.__getitem__)),
+        **held_shares(held, nodes, truth, data, chosen, tree),
         "calibration_error": [
             {"depth": depth, "images": found.samples, "error": found.error}
             for depth, found in reliability_by_depth(table, truth, tree).items()
         ],
+    }
+
+
+def held_shares(
+    held: NDArray[np.bool_],
+    nodes: Nodes,
+    truth: Nodes,
+    data: LabelledImages,
+    chosen: Nodes,
+    tree: Taxonomy,
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the share of answers that hold the truth, by depth of the answer, class and site."""
+    sites = None if data.clients is None else data.clients[chosen]
+    return {
+        "per_depth": list(_shares(tree.depth[nodes], held, "depth", str)),
+        "per_class": list(_shares(truth, held, "class", tree.names.__getitem__)),
+        "per_site": list(_shares(sites, held, "site", data.client_names.__getitem__)),
     }
 
 
@@ -71,6 +85,8 @@ def _shares(
     groups: Any, held: NDArray[np.bool_], name: str, spoken: Any
 ) -> Iterator[dict[str, Any]]:
     for group in () if groups is None else np.unique(groups).tolist():
+        if group < 0:  # an image of no site
+            continue
         own = held[np.asarray(groups) == group]
         yield {name: spoken(group), "images": len(own), "covered": float(own.mean())}
 
