@@ -113,6 +113,23 @@ def test_a_server_without_images_cannot_validate(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "config.toml").exists()
 
 
+def test_a_server_that_did_not_get_its_sites_starts_again(tmp_path: Path) -> None:
+    package, settings, wire = app_of_real_sites(tmp_path, min_clients=2, rounds=1)
+    late = wire.infos.pop(11)
+    with pytest.raises(DeploymentError, match="1 sites are connected after 0 seconds, but"):
+        serve(wire, package, {**settings, "wait-seconds": 0})
+    assert [path.name for path in sorted((tmp_path / "run").iterdir())] == [
+        "record.jsonl", "record.jsonl.head",
+    ]  # fmt: skip
+    wire.infos[11] = late
+    serve(wire, package, settings)
+    assert RunFolder(tmp_path / "run").result.exists()
+    assert read_audit(tmp_path / "run" / "record.jsonl").entries > 4
+    (tmp_path / "run" / "config.toml").unlink()
+    with pytest.raises(RunError, match="not empty and not a run"):
+        serve(wire, package, settings)
+
+
 def test_the_line_of_a_round_names_the_sites(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """Where a federation's run stands: on the terminal, for Prometheus, and as a notice."""
 
 import json
+import time
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,8 +13,9 @@ from fedgrain import Config
 from fedgrain.cli import main
 from fedgrain.deployment.certificates import read_public_key, write_key_pair
 from fedgrain.deployment.key_record import Member, Record
-from fedgrain.membership.exposition import serve
+from fedgrain.membership.exposition import figures, serve, site_figures
 from fedgrain.membership.status import read_status
+from fedgrain.records.chain import Chain
 
 SITES = ("museum", "zoo", "park")
 
@@ -87,24 +89,60 @@ def test_a_notice_when_a_site_is_missing(federation, tmp_path, capsys, monkeypat
     assert capsys.readouterr().out.splitlines()[-6].startswith("running, fedavg 4")
 
 
-def test_metrics_for_prometheus(federation):
-    with serve(federation, "127.0.0.1", 0) as port:
+def scraped(read) -> dict:
+    """Fetch the page as Prometheus does; return every sample by name and labels."""
+    with serve(read, "127.0.0.1", 0) as port:
         text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
-    found = {
-        (sample.name, sample.labels.get("site")): sample.value
+    return {
+        (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-    assert found["fedgrain_running", None] == 1
-    assert found["fedgrain_traffic_bytes_total", None] == 2_500_000
+
+
+def test_metrics_for_prometheus(federation):
+    found = scraped(lambda: figures(read_status(federation)))
+    assert found["fedgrain_running",] == 1
+    assert found["fedgrain_traffic_bytes_total",] == 2_500_000
     assert found["fedgrain_site_rounds_total", "museum"] == 3
     assert found["fedgrain_site_faults_total", "zoo"] == 2
     assert found["fedgrain_site_silent_rounds", "zoo"] == 2
-    assert found["fedgrain_seconds_left", None] == 70
+    assert found["fedgrain_seconds_left",] == 70
+
+
+def test_metrics_of_a_site(tmp_path):
+    path = tmp_path / "record.jsonl"
+    assert scraped(lambda: site_figures(path)) == {("fedgrain_record_verifies",): 1}
+    chain = Chain(path, "museum")
+    chain.add({"what": "came", "kind": "train", "bytes": 70, "message": "1", "rule": "allowed by"})
+    chain.add({"what": "left", "kind": "train", "bytes": 60, "norm": 0.5, "epsilon": 1.25})
+    chain.add({"what": "came", "kind": "train", "bytes": 70, "rule": "declined by work.hours: no"})
+    chain.add({"what": "left", "kind": "train", "bytes": 9, "note": "that it declined"})
+    found = scraped(lambda: site_figures(path))
+    assert time.time() - found.pop(("fedgrain_last_entry_timestamp_seconds",)) < 60
+    assert found == {
+        ("fedgrain_record_verifies",): 1,
+        ("fedgrain_record_entries",): 5,
+        ("fedgrain_epsilon",): 1.25,
+        ("fedgrain_largest_update_norm",): 0.5,
+        ("fedgrain_site_messages_total", "train", "came"): 2,
+        ("fedgrain_site_messages_total", "train", "left"): 1,
+        ("fedgrain_site_messages_total", "that it declined", "left"): 1,
+        ("fedgrain_site_bytes_total", "train", "came"): 140,
+        ("fedgrain_site_bytes_total", "train", "left"): 60,
+        ("fedgrain_site_bytes_total", "that it declined", "left"): 9,
+        ("fedgrain_declined_total", "work.hours"): 1,
+        ("fedgrain_failed_total",): 0,
+        ("fedgrain_repaired_total",): 0,
+    }
+    path.write_bytes(path.read_bytes().replace(b'"bytes": 60', b'"bytes": 61'))
+    assert scraped(lambda: site_figures(path)) == {("fedgrain_record_verifies",): 0}
 
 
 def test_one_sentence_for_what_is_wrong(federation, tmp_path, capsys):
     assert main(["flower", "status", str(tmp_path)]) == 2
     assert "give the folder that fedgrain flower init wrote" in capsys.readouterr().err
+    assert main(["flower", "metrics", "--site", str(tmp_path)]) == 2
+    assert "give the site's record.jsonl" in capsys.readouterr().err
     assert main(["flower", "status", str(federation), "--notify", "x"]) == 2
     assert "--notify needs --follow" in capsys.readouterr().err

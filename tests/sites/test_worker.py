@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,9 @@ def arrays(answer: RecordDict) -> dict[str, bytes]:
     return {name: array.data for name, array in record.items()}
 
 
-def test_a_message_is_answered_to_the_same_bits_though_its_worker_is_killed(place: Place) -> None:
+def test_a_message_is_answered_to_the_same_bits_though_its_worker_is_killed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answering = Answering()
     late = answering.answer(place.request("train"), place.work(), lambda: False)
     assert late.config_records["failed"]["fault"] == "TooLateError"
@@ -127,6 +130,21 @@ def test_a_message_is_answered_to_the_same_bits_though_its_worker_is_killed(plac
     assert arrays(answers[0]) == expected
     second = place.worker()
     assert second not in (0, first)
+    os.kill(second, signal.SIGKILL)
+    wait_until(lambda: gone(second), "the second is gone")
+    start, starts = subprocess.Popen, list[Any]()
+
+    def stillborn(*arguments: Any, **named: Any) -> Any:
+        starts.append(start(*arguments, **named))
+        if len(starts) == 1:  # killed before it listens
+            starts[0].kill()
+        return starts[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(passing.subprocess, "Popen", stillborn)
+        assert arrays(pass_on(place.request("train"), place.work(), 120.0)) == expected
+    second = place.worker()
+    assert second == starts[1].pid and len(starts) == 2
 
     (place.folder / "hang").touch()
     with pytest.raises(TooLateError):

@@ -47,13 +47,19 @@ def add_to(parts: Any) -> None:
 def _add_metrics(parts: Any) -> None:
     parser = parts.add_parser(
         "metrics",
-        help="offer the same figures to Prometheus",
+        help="figures for Prometheus, of a run or of a site",
         description="Serve /metrics for Prometheus, on this machine only unless --address says "
-        "otherwise. The page shows names of sites, rounds, faults and bytes; no data. Stop it "
+        "otherwise. At the server the page shows the figures of flower status; at a site what "
+        "came and left, by its record, and what its policy declined. It shows no data. Stop it "
         "with Ctrl-C.",
-        epilog="Example: fedgrain flower metrics federation --port 9095",
+        epilog="Examples: fedgrain flower metrics federation (at the server); "
+        "fedgrain flower metrics --site record.jsonl (at a site)",
     )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of flower init")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "folder", type=Path, nargs="?", metavar="DIR", help="the folder of flower init"
+    )
+    where.add_argument("--site", type=Path, metavar="RECORD", help="the record of this site")
     parser.add_argument("--port", type=int, default=9095, help="(default: 9095)")
     parser.add_argument("--address", default="127.0.0.1", help="(default: 127.0.0.1)")
     parser.set_defaults(run=metrics)
@@ -139,12 +145,22 @@ def _row(site: SiteStatus) -> tuple[str, ...]:
 
 def metrics(args: argparse.Namespace) -> None:
     """Serve the figures until stopped."""
+    from fedgrain.errors import DeploymentError
+
     need_flower()
-    from fedgrain.membership.exposition import serve
+    from fedgrain.membership.exposition import figures, serve, site_figures
     from fedgrain.membership.status import read_status
 
-    read_status(args.folder)  # refuse a wrong folder before the port is opened
-    with serve(args.folder, args.address, args.port) as port:
+    def read() -> Any:
+        return site_figures(args.site) if args.site else figures(read_status(args.folder))
+
+    if args.site and (args.site.is_dir() or not args.site.absolute().parent.is_dir()):
+        raise DeploymentError(
+            f"--site {args.site}: not a file in a folder that exists; give the site's record.jsonl"
+        )
+    if args.folder:
+        read_status(args.folder)  # refuse a wrong folder before the port is opened
+    with serve(read, args.address, args.port) as port:
         print(f"serving http://{args.address}:{port}/metrics", file=sys.stderr, flush=True)
         while True:
             time.sleep(3600)

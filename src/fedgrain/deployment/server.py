@@ -20,13 +20,14 @@ from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.ledger import ServerLedger
 from fedgrain.deployment.server_settings import Operation, StartRecord
-from fedgrain.deployment.server_side import open_engine, server_side
+from fedgrain.deployment.server_side import RECORD, open_engine, server_side
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.federated.algorithm import build_algorithm
 from fedgrain.files import append_line, read_text
 from fedgrain.messages.limits import FEWEST
 from fedgrain.messages.traffic import Traffic
 from fedgrain.parsing import parse_json
+from fedgrain.records.chain import head_path
 from fedgrain.runs.rounds import Callback, ReadyRun, disk_space, train_and_test
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.validation_score import describe
@@ -89,7 +90,7 @@ def serve(grid: Grid, package: Path, settings: Mapping[str, Any]) -> None:
     place = RunFolder(operation.run_folder)
     start = StartRecord(place)
     with place.locked(), one_thread():
-        place.check(app.config)
+        place.check(app.config, early=[RECORD, head_path(place.path / RECORD).name])
         start.check(operation)
         if place.finished(app.config):
             log_lines([f"the run in {place.path} is finished already"])

@@ -85,16 +85,15 @@ def pass_on(request: Request, content: RecordDict, seconds: float | None) -> Rec
     """Return the worker's answer; give up after ``seconds``."""
     until = None if seconds is None else time.monotonic() + seconds
     for _ in range(_TRIES):
-        connection = _worker(socket_path(request.node, os.getppid()), os.getppid())
         try:
-            with connection:
+            with _worker(socket_path(request.node, os.getppid()), os.getppid()) as connection:
                 connection.settimeout(_left(until))
                 send(connection, vars(request), content)
                 connection.settimeout(_left(until))
                 return receive(connection)[1]
         except TimeoutError:
             raise TooLateError(f"no answer within {seconds:g} seconds") from None
-        except OSError as error:
+        except (OSError, WorkerDiedError) as error:
             print(f"fedgrain: the worker ended ({error}); starting another", file=sys.stderr)
     raise WorkerDiedError(f"the worker ended {_TRIES} times before it answered")
 
@@ -136,9 +135,7 @@ def _worker(path: Path, watched: int) -> socket:
         end = time.monotonic() + _START_SECONDS
         while (found := connect(path)) is None:
             if process.poll() is not None or time.monotonic() > end:
-                raise WorkerDiedError(
-                    f"the site's worker did not start (exit code {process.poll()}); see its log"
-                )
+                raise WorkerDiedError(f"it did not start, exit code {process.poll()}")
             time.sleep(_LOOK_SECONDS)
         return found
 

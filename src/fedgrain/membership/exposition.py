@@ -1,15 +1,19 @@
-"""Figures of a federation's run for Prometheus, read anew whenever they are asked for."""
+"""Figures for Prometheus, of a federation's run or of a site; read anew whenever asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import fcntl
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.errors import DeploymentError
-from fedgrain.membership.status import Status, read_status
+from fedgrain.membership.status import Status
+from fedgrain.records.audit import Audit, Sum, read_audit
+from fedgrain.records.chain import RecordError
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -18,17 +22,13 @@ if TYPE_CHECKING:
 class Figures:
     """What prometheus-client calls a collector."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def collect(self) -> Iterable[Metric]:
-        """Read the files of the server and return the figures."""
-        return figures(read_status(self.folder))
+    def __init__(self, read: Callable[[], Iterable[Metric]]) -> None:
+        self.collect = read
 
 
 def figures(found: Status) -> Iterator[Metric]:
     """Return the figures of a status by name."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.core import GaugeMetricFamily
 
     yield _gauge("running", "1 while the run goes on", float(found.state == "running"))
     yield _gauge("finished", "1 when the run has ended", float(found.state == "finished"))
@@ -39,17 +39,66 @@ def figures(found: Status) -> Iterator[Metric]:
         ("traffic_bytes", "of arrays, both ways", found.bytes),
         ("updates_lost", "of all sites", found.faults),
     ):
-        counter = CounterMetricFamily(f"fedgrain_{name}", text)
-        counter.add_metric([], value)
-        yield counter
-    rounds = CounterMetricFamily("fedgrain_site_rounds", "with an update", labels=["site"])
-    faults = CounterMetricFamily("fedgrain_site_faults", "updates lost", labels=["site"])
+        yield _counter(name, text, {(): value})
+    rounds = {(site.name,): site.rounds for site in found.sites}
+    yield _counter("site_rounds", "with an update", rounds, "site")
+    lost = {(site.name,): site.faults for site in found.sites}
+    yield _counter("site_faults", "updates lost", lost, "site")
     silent = GaugeMetricFamily("fedgrain_site_silent_rounds", "since its last", labels=["site"])
     for site in found.sites:
-        rounds.add_metric([site.name], site.rounds)
-        faults.add_metric([site.name], site.faults)
         silent.add_metric([site.name], site.silent)
-    yield from (rounds, faults, silent)
+    yield silent
+
+
+def site_figures(record: Path) -> Iterator[Metric]:
+    """Return the figures of a site, from its record of all that came and left."""
+    found, sound = _audited(record)
+    yield _gauge("record_verifies", "0 if the record was altered or cut", float(sound))
+    if found is None:
+        return
+    yield _gauge("record_entries", "of the record", found.entries)
+    last = datetime.fromisoformat(found.until).timestamp()
+    yield _gauge("last_entry_timestamp_seconds", "when something last came or left", last)
+    if found.epsilon is not None:
+        yield _gauge("epsilon", "privacy spent, over all runs", found.epsilon)
+    norms = [one.largest_norm for one in found.left if one.largest_norm is not None]
+    if norms:
+        yield _gauge("largest_update_norm", "of all updates that left", max(norms))
+    yield from _ways({"came": found.came, "left": found.left})
+    yield _counter(
+        "declined", "by the policy", {(r,): n for r, n in found.declined.items()}, "rule"
+    )
+    yield _counter("failed", "messages that the site could not answer", {(): found.failed})
+    yield _counter("repaired", "torn last lines of the record", {(): found.repaired})
+
+
+def _audited(record: Path) -> tuple[Audit | None, bool]:
+    """Return what a record says, and whether it verifies; it begins with the first message."""
+    if not record.exists():
+        return None, True
+    try:
+        with record.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)  # not in the middle of an entry
+            return read_audit(record), True
+    except RecordError:
+        return None, record.stat().st_size == 0
+
+
+def _ways(ways: dict[str, list[Sum]]) -> Iterator[Metric]:
+    """Return the messages and bytes that came and left, by kind."""
+    rows = {(way, one.kind): one for way, found in ways.items() for one in found}
+    for name, text in (("messages", "between site and server"), ("bytes", "of their content")):
+        values = {labels: getattr(one, name) for labels, one in rows.items()}
+        yield _counter(f"site_{name}", text, values, "way", "kind")
+
+
+def _counter(name: str, text: str, values: Mapping[Any, float], *labels: str) -> Metric:
+    from prometheus_client.core import CounterMetricFamily
+
+    found = CounterMetricFamily(f"fedgrain_{name}", text, labels=labels)
+    for key, value in values.items():
+        found.add_metric(list(key), value)
+    return found
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
@@ -59,7 +108,7 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 
 @contextmanager
-def serve(folder: Path, address: str, port: int) -> Iterator[int]:
+def serve(read: Callable[[], Iterable[Metric]], address: str, port: int) -> Iterator[int]:
     """Serve ``/metrics`` in the background; gives the port, a free one if 0 is asked for."""
     if find_spec("prometheus_client") is None:
         raise DeploymentError(
@@ -68,7 +117,7 @@ def serve(folder: Path, address: str, port: int) -> Iterator[int]:
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry()
-    collector: Any = Figures(folder)
+    collector: Any = Figures(read)
     registry.register(collector)
     try:
         server, thread = start_http_server(port, address, registry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -89,11 +89,11 @@ class RunFolder:
                         for place in new:
                             place.rmdir()
 
-    def check(self, config: Config) -> None:
+    def check(self, config: Config, early: Sequence[str] = ()) -> None:
         """Refuse a folder that belongs to another config, or to something else.
 
         A config that only allows more rounds or cycles continues the same run. In a folder of ours,
-        partly written files are removed.
+        partly written files are removed. ``early``: files written before the claim.
         """
         if self.config.exists():
             different = differences(self.read_config(), config)
@@ -106,8 +106,8 @@ class RunFolder:
             remove_parts(self.path, self.written)
             return
         # killed between two files of claim(), or while one of them was written
-        parts = parts_of(self.path, [self.environment.name, self.config.name])
-        ours = [self.lock.name, self.environment.name, *(part.name for part in parts)]
+        parts = parts_of(self.path, [self.environment.name, self.config.name, *early])
+        ours = [self.lock.name, self.environment.name, *early, *(part.name for part in parts)]
         strangers = sorted(p.name for p in self.path.iterdir() if p.name not in ours)
         if strangers:
             raise RunError(
