@@ -22,7 +22,6 @@ from fedgrain.files import write_text
 from fedgrain.preparation.setting_fields import toml_value
 
 HOME = Path(__file__).resolve().parents[1] / "src/fedgrain/benchmark"
-URL = "https://github.com/fedgrain/fedgrain"
 
 
 def made(version: str) -> dict[str, str]:
@@ -72,7 +71,11 @@ def protocol_text(
 
 
 def croissant(version: str, given: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
-    """Return the description in Croissant: every file with its hash, the splits as records."""
+    """Return the description in Croissant: every file with its hash, the splits as records.
+
+    Croissant wants an address. The benchmark is published with the package and has no page of its
+    own, so it is named by the hash of its protocol.
+    """
     objects, records = [], []
     for name, text in sorted(files.items()):
         kind = "application/json" if name.endswith(".json") else "text/plain"
@@ -101,7 +104,7 @@ def croissant(version: str, given: dict[str, Any], files: dict[str, str]) -> dic
         "description": f"Federated image classification over a taxonomy, where each client labels "
         f"at its own level of detail: splits, knowledge, seeds and rules. Tracks: {tracks}",
         "license": "https://www.apache.org/licenses/LICENSE-2.0",
-        "url": URL,
+        "url": f"urn:sha256:{digest([files['protocol.toml'].encode()])}",
         "version": f"{version.removeprefix('v')}.0.0",
         "datePublished": "2026-11-17",
         "citeAs": "fedgrain, benchmark " + version,

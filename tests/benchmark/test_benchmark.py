@@ -41,6 +41,7 @@ def test_every_file_of_the_protocol_has_its_hash_and_croissant_is_valid():
         "protocol.toml": rules.sha256
     }
     assert hashes == hashed
+    assert described.metadata.url == f"urn:sha256:{rules.sha256}"
     split = next(iter(described.records("splits-glyphs-seed47.txt-lines")))
     assert rules.text("splits/glyphs-seed47.txt").startswith(
         split["splits-glyphs-seed47.txt-lines/signs"].decode()
@@ -115,7 +116,7 @@ def test_packing_is_whole_and_says_what_is_unfinished(tmp_path, capsys):
 
 
 def test_a_method_is_run_packed_and_checked(monkeypatch, tmp_path, capsys):
-    """One seed and one round of the glyphs, by a head of one's own."""
+    """One seed and one round of the glyphs, by an algorithm and a head of one's own."""
     rules = read_protocol("v1")
     track = replace(rules.track("glyphs"), seeds=(47,))
     track = replace(track, settings={**track.settings, "rounds": 1})
@@ -123,15 +124,15 @@ def test_a_method_is_run_packed_and_checked(monkeypatch, tmp_path, capsys):
     for module in ("protocol", "submission"):
         monkeypatch.setattr(f"fedgrain.benchmark.{module}.read_protocol", lambda _: short)
     monkeypatch.setattr("fedgrain.arithmetic.prefer_portable", lambda: None)
-    folder, method = tmp_path / "run", "own_parts:OwnHead/paper"
+    folder, method = tmp_path / "run", "own_parts:LastWeights:own_parts:OwnHead/paper"
     options = ["--track", "glyphs", "--out", str(folder), "--jobs", "1"]
     assert main(["benchmark", "run", "v1", "--method", method, *options]) == 0
     assert method in capsys.readouterr().out
     assert main(["benchmark", "run", "v1", "--method", "flat-softmax/paper", *options]) == 2
-    assert "its study names 'own_parts:OwnHead', code that would" in capsys.readouterr().err
+    assert "its study names 'own_parts:LastWeights', code that wou" in capsys.readouterr().err
     assert main(["benchmark", "submit", str(folder), "--trust-code", "--json"]) == 0
     (path,) = json.loads(capsys.readouterr().out)["packed"]
     assert main(["benchmark", "check", path]) == 0
-    assert "follows benchmark v1, track glyphs: own_parts:OwnHead/paper" in capsys.readouterr().out
+    assert f"follows benchmark v1, track glyphs: {method}, alpha 0.9" in capsys.readouterr().out
     with zipfile.ZipFile(path) as archive:
         assert all(not name.endswith(".safetensors") for name in archive.namelist())

@@ -1,6 +1,8 @@
-"""The table of the learned labeller, from a study written by hand."""
+"""The table of the learned labeller, from a study written by hand; how well labellers are found."""
 
 from pathlib import Path
+
+import pytest
 
 from hand_made_study import write_study
 
@@ -28,3 +30,17 @@ def test_the_learned_labeller_is_compared_with_the_best_of_its_row(tmp_path, mon
     assert (tmp_path / "picture.svg").exists()
     name = "flat-softmax/learned+responsibilities=round+labeller=fedmt"
     assert labeller_table.short(name) == "learned: FedMT"
+
+
+@pytest.mark.parametrize("lazy", [0.0, 0.8])
+def test_a_run_finds_out_how_its_labellers_write(lazy, small, monkeypatch):
+    """Known and unknown leaves, careful and lazy: the error of T over the rounds of a real run."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import labeller_recovery
+
+    config = small(
+        dataset="glyphs", head="flat-softmax", supervision="learned", lazy_labels=lazy, batch=64
+    )
+    *_, last = labeller_recovery.recovery(config, rounds=(0, 1))
+    assert last.round == 1 and last.error < 0.06
+    assert lazy - 0.15 < last.lowest <= last.highest < lazy + 0.1

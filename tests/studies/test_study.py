@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fedgrain import Config
 from fedgrain.checked_json import read_checked_json
 from fedgrain.data.decode import _mapper
 from fedgrain.errors import ConfigError, FedgrainError, StudyError
@@ -18,7 +19,7 @@ from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.collect import read_results
 from fedgrain.studies.execute import run_study
 from fedgrain.studies.executors import local_workers
-from fedgrain.studies.methods import parse_method
+from fedgrain.studies.methods import method_name, parse_method
 from fedgrain.studies.planned_runs import plan_runs, run_name, selected
 from fedgrain.studies.presets import PRESETS, preset
 from fedgrain.studies.study import Study
@@ -102,6 +103,11 @@ def test_methods_by_name():
     assert [one["only_client"] for one in alone] == [0, 1, 2]
     assert {one["alpha"] for one in alone} == {0.9}
     assert parse_method("own_parts:OwnHead/paper").head == "own_parts:OwnHead"
+    for head in ("ps-softmax", "own_parts:OwnHead"):
+        for algorithm in ("scaffold", "own_parts:LastWeights"):
+            found = parse_method(f"{algorithm}:{head}/paper")
+            assert (found.algorithm, found.head) == (algorithm, head)
+            assert method_name(Config(**found.settings(0.5, 4)[0])) == found.name
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ def add_to(commands: Any) -> None:
     run.add_argument("--track", default="glyphs", help="glyphs (default), trunk or scratch")
     run.add_argument(
         "--method", action="append", required=True, dest="methods",
-        help="as in a study: flat-softmax/projection, mymodule:MyHead/paper+lr=0.05; repeatable",
+        help="as in a study: flat-softmax/projection, mymodule:MyHead/paper+lr=0.05, "
+        "mymodule:MyAlgorithm:flat-softmax/paper; repeatable",
     )  # fmt: skip
     run.add_argument(
         "--out", type=Path, metavar="DIR", help="default: studies/benchmark-VERSION-TRACK"

@@ -89,7 +89,7 @@ class LabelReader:
         supervised = self._supervised(found.with_laziness(trust(round_number)))
         labels = torch.from_numpy(self.part.labels)
         positions = head.leaf_position.cpu()[labels].clamp_min(0)
-        weight = self.full_weight(self._laziness(found))
+        weight = self.full_weight(self.laziness(found))
         shares = weight * one_hot(positions, len(head.sums.leaves)).float()
         left_open = self.part[self.coarse]
         targets = left_open.with_labellers(torch.from_numpy(left_open.labels))
@@ -103,7 +103,7 @@ class LabelReader:
         blocks = zip(self.model.split(logits), self.model.split(targets), strict=True)
         return torch.cat([supervised.responsibilities(*block).cpu() for block in blocks])
 
-    def _laziness(self, found: LabellerModel) -> float:
+    def laziness(self, found: LabellerModel) -> float:
         """Return how often the client's labellers write a leaf they know early, over all labels."""
         leaves = self.model.taxonomy.leaves
         lazy = found.lazy[:, leaves]

@@ -38,7 +38,7 @@ class SiblingReader(LabelReader):
         supervised = supervise(head, "learned", writes=[read], terms=self.model.spec.terms)
         shares = self._shared(supervised, logits, torch.from_numpy(labels))
         full = torch.from_numpy(taxonomy.child_counts[labels] == 0)
-        shares[full] *= self.full_weight(self._laziness(found))
+        shares[full] *= self.full_weight(self.laziness(found))
         return supervised, TrainingData(self.source, self.part.indices, shares)
 
     def confused(self, leaf_probs: NDArray[np.float64]) -> tuple[float, LabellerModel]:

@@ -1,7 +1,8 @@
 """The methods a study compares, by name.
 
 ``<head>/<supervision>`` is FedAvg with that head. An algorithm that works with one head only goes
-by its own name, ``fedbdft/<supervision>``; any other is ``<algorithm>:<head>/<supervision>``. The
+by its own name, ``fedbdft/<supervision>``; any other is ``<algorithm>:<head>/<supervision>``. Head
+and algorithm may be a user's own, ``mymodule:MyAlgorithm:mymodule:MyHead/<supervision>``. The
 bounds of the method, section 10, are ``local-only``, ``centralised``, ``oracle`` and ``ceiling``,
 on the head cond-softmax or as ``oracle:<head>`` on another, under the paper's rule, or of any
 method as ``local-only:flat-softmax/projection``. Any of them may end in settings of its own,
@@ -164,10 +165,7 @@ def _parse_plain(name: str) -> Method:
             f"method {name!r} is neither <head>/<supervision>, such as flat-softmax/projection or "
             f"fedbdft/paper, nor one of {', '.join(_BOUNDS)}"
         )
-    first, _, rest = head.partition(":")
-    entry = catalogue.ALGORITHMS.get(first, catalogue.ALGORITHMS["fedavg"])
-    if first in catalogue.ALGORITHMS:
-        head = rest or entry.head or ""
+    entry, head = _algorithm_and_head(head)
     if entry.head not in (None, head):
         raise StudyError(f"method {name!r}: {entry.name} needs the head {entry.head}, not {head}")
     if supervision not in entry.supervisions:
@@ -176,6 +174,22 @@ def _parse_plain(name: str) -> Method:
         )
     _check_supervision(name, head, supervision)
     return Method(name, entry.name, head, supervision)
+
+
+def _algorithm_and_head(text: str) -> tuple[catalogue.AlgorithmEntry, str]:
+    """Return what stands before the supervision: an algorithm, FedAvg if none, and a head.
+
+    >>> [(entry.name, head) for entry, head in map(_algorithm_and_head, ["a:Mine", "b:Way:a:Mine"])]
+    [('fedavg', 'a:Mine'), ('b:Way', 'a:Mine')]
+    """
+    first, _, rest = text.partition(":")
+    if first in catalogue.ALGORITHMS:
+        entry = catalogue.ALGORITHMS[first]
+        return entry, rest or entry.head or ""
+    called, _, after = rest.partition(":")
+    if after:  # module:algorithm:head
+        return catalogue.algorithm(f"{first}:{called}"), after
+    return catalogue.ALGORITHMS["fedavg"], text
 
 
 def _check_supervision(name: str, head: str, supervision: str) -> None:
