@@ -1,4 +1,4 @@
-"""Samples of packages and annotation files: Darwin Core, Camtrap DP, COCO, Hugging Face and others.
+"""Samples of packages and annotation files: Darwin Core, Camtrap DP, COCO, Label Studio.
 
 Their records are of the shape that the real ones have; the observations of the camera trap are
 lines of the example that the standard publishes.
@@ -6,11 +6,7 @@ lines of the example that the standard publishes.
 
 from __future__ import annotations
 
-import io
 import json
-from pathlib import Path
-
-from PIL import Image
 
 from import_sample import Damage, Sample
 
@@ -214,28 +210,6 @@ METADATA = """\
 """
 
 
-def _save_dataset(folder: Path) -> None:
-    """Save a data set as its users do: images inside, class labels by number."""
-    import datasets
-
-    def part(labels: list[int]) -> datasets.Dataset:
-        images = []
-        for label in labels:
-            file = io.BytesIO()
-            Image.new("RGB", (4, 4), (label * 40, 9, len(images))).save(file, "PNG")
-            images.append({"bytes": file.getvalue(), "path": None})
-        rows = {"image": images, "label": labels, "site": ["Kiel"] * len(labels)}
-        features = datasets.Features({
-            "image": datasets.Image(), "site": datasets.Value("string"),
-            "label": datasets.ClassLabel(names=["bird/kite", "bird/owl", "cat"]),
-        })  # fmt: skip
-        return datasets.Dataset.from_dict(rows, features=features)
-
-    datasets.disable_progress_bars()
-    both = datasets.DatasetDict({"train": part([0, 1, 1, 2]), "test": part([0])})
-    both.save_to_disk(str(folder / "saved"))
-
-
 _JSON = ("json", "bytes")
 _MEDIA = ("--images", "{folder}/media")
 PACKAGES = (
@@ -342,12 +316,6 @@ PACKAGES = (
         ),
     ),
     Sample(
-        "saved dataset", "hf-dataset", {}, ("saved",), {"kite": 2, "owl": 2, "cat": 1}, 5, (),
-        {"test/000000.png": ("Kiel", "", "test")}, make=_save_dataset, kinds=_JSON,
-        mutated=("saved/train/state.json", "saved/train/dataset_info.json",
-                 "saved/train/data-00000-of-00001.arrow", "saved/dataset_dict.json"),
-    ),
-    Sample(
         "label studio", "label-studio", {"config.xml": CONFIG, "export.json": EXPORT},
         ("config.xml", "export.json"), {"Human": 1, "Opossum": 1, "Archaea": 1}, 5,
         ("1.png", "photos/2.png", "photos/3.png", "photos/4.png", "photos/5.png"),
@@ -362,11 +330,5 @@ PACKAGES = (
             Damage('"result": [', '"result": 5, "r": [', "annotation 1: 'result' is 5",
                    "export.json"),
         ),
-    ),
-    Sample(
-        "folders", "folders", {"photos/readme.txt": "hello"}, ("photos",),
-        {"root": 1, "animal": 1, "cat": 2, "stone": 1}, 4,
-        ("photos/0.png", "photos/animal/1.png", "photos/animal/cat/2.png",
-         "photos/animal/cat/deep.JPG", "photos/stone/4.png"), mutated=(),
     ),
 )  # fmt: skip

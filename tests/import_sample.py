@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +20,7 @@ class Damage:
     new: str
     told: str  # a regular expression
     file: str = ""
+    do: Callable[[Path], None] | None = None  # instead, on the sample's folder: not all is text
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class Sample:
     options: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ("bytes", "lines", "values")
     damages: tuple[Damage, ...] = ()
-    mutated: tuple[str, ...] | None = None  # files that are damaged at random; else the first
+    mutated: tuple[str, ...] | None = None  # files that are damaged at random; else the first.
+    # Of a folder, the names in it are damaged.
     make: Callable[[Path], None] | None = None  # writes what is not text
 
     def write(self, folder: Path) -> list[Path]:
@@ -54,6 +59,22 @@ class Sample:
         sources = [str(folder / source) for source in self.sources]
         options = [option.format(folder=folder) for option in self.options]
         return ["import", self.format, *sources, "--out", str(folder / "out"), *options]
+
+    def spoil(self, folder: Path, name: str, damage: Callable[[bytes], bytes]) -> None:
+        """Damage the content of a file, or the names of all files in a folder."""
+        place = folder / name
+        if not place.is_dir():
+            place.write_bytes(damage(place.read_bytes()))
+            return
+        files = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
+        shutil.rmtree(place)
+        place.mkdir()
+        for line in damage(b"\n".join(map(os.fsencode, files))).split(b"\n"):
+            if b".." not in line.split(b"/"):
+                with contextlib.suppress(OSError, ValueError):  # no file can have such a name
+                    path = place / os.fsdecode(line.lstrip(b"/"))
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.touch()
 
     @property
     def damaged(self) -> tuple[str, ...]:

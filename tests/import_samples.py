@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from import_folders import FOLDERS
 from import_packages import PACKAGES
 from import_sample import Damage, Sample
 
@@ -137,4 +138,4 @@ TABLES = (
                     Damage("tool,hammer", "tool", "line 5: 1 names where an edge has two"),
                     Damage("entity,animal", "owl,animal", "stands above itself"))),
 )  # fmt: skip
-SAMPLES = (*TABLES, *PACKAGES)
+SAMPLES = (*TABLES, *PACKAGES, *FOLDERS)

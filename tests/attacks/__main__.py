@@ -30,6 +30,7 @@ ATTACKS: dict[str, tuple[float, Callable[[World, int], list[Case]]]] = {  # shar
     "malicious sites": (0.1, sites.cases),
     "hostile archives, images, models": (0.1, hostile.cases),
 }
+WITHOUT_WORLD = ("mutated imports",)  # they bring their own files
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +62,9 @@ def attack(
 
     The time is that of the cases: making what they damage comes on top.
     """
-    world = build(folder / "world")
+    world = World(folder / "world")
+    if any(name not in WITHOUT_WORLD for name in names):
+        world = build(folder / "world")
     tallies = []
     for number, name in enumerate(names):
         share, make = ATTACKS[name]

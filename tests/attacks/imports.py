@@ -28,7 +28,7 @@ def cases(world: World | None, seed: int) -> list[Case]:
     """Return a case per damaged source; the world is not needed."""
     found = []
     for sample in SAMPLES:
-        for number in range(MUTATIONS if sample.damaged else 0):
+        for number in range(MUTATIONS):
             file = sample.damaged[number % len(sample.damaged)]
             kind = sample.kinds[number // len(sample.damaged) % len(sample.kinds)]
             name = f"{sample.name}, {file}: {kind} {number}"
@@ -54,16 +54,22 @@ def _attempt(sample: Sample, file: str, damage: Damage) -> Callable[[Path], None
             _WRITTEN[sample.name] = Path(tempfile.mkdtemp(dir=scratch.parent))
             sample.write(_WRITTEN[sample.name])
         shutil.copytree(_WRITTEN[sample.name], scratch, dirs_exist_ok=True)
-        (scratch / file).write_bytes(damage((scratch / file).read_bytes()))
-        with mock.patch("os.fsync"):  # power cuts are another attack
-            told = fedgrain(*sample.arguments(scratch)).judged()
-        written = sorted(path.name for path in scratch.glob("out/*"))
-        if told.code == 2 and (written or list(scratch.glob(".out*"))):
-            raise WrongError(f"refused, but it wrote {', '.join(written)}")
-        if told.code == 0:
-            _read_again(scratch / "out")
+        tried(sample, scratch, file, damage)
 
     return attempt
+
+
+def tried(sample: Sample, folder: Path, file: str, damage: Damage) -> int:
+    """Damage a file of a sample that lies in a folder, import it, and return the exit code."""
+    sample.spoil(folder, file, damage)
+    with mock.patch("os.fsync"):  # power cuts are another attack
+        told = fedgrain(*sample.arguments(folder)).judged()
+    written = sorted(path.name for path in folder.glob("out/*"))
+    if told.code == 2 and (written or list(folder.glob(".out*"))):
+        raise WrongError(f"refused, but it wrote {', '.join(written)}")
+    if told.code == 0:
+        _read_again(folder / "out")
+    return told.code
 
 
 def _read_again(folder: Path) -> None:

@@ -112,6 +112,42 @@ def test_folders_of_any_name_are_read_or_told(tmp_path):
     assert shown.code == 0
 
 
+def test_folders_that_are_not_entered_are_told(tmp_path, monkeypatch):
+    """A link to a folder is left out with its place; a folder that cannot be opened ends it."""
+    for place in ("photos/cat", "elsewhere"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "1.png").touch()
+    (tmp_path / "photos/dog").symlink_to(tmp_path / "elsewhere")
+    account = import_data("folders", [tmp_path / "photos"], tmp_path / "o")
+    left = account.reading.skipped["a link to a folder is not followed"]
+    assert left.count == 1 and left.where == [str(tmp_path / "photos/dog")]
+    assert account.label_counts() == {"cat": 1}
+
+    opened = os.scandir
+
+    def closed(path):  # tests may run as root, who may enter every folder
+        if str(path).endswith("photos/cat"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path)
+
+    monkeypatch.setattr("os.scandir", closed)
+    with pytest.raises(DataError, match=r"photos/cat: Permission denied; no image of it is read"):
+        import_data("folders", [tmp_path / "photos"], tmp_path / "p")
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_data_set_saved_in_torch_s_format_has_the_same_labels(tmp_path):
+    """Its rows are tensors then, and a class label is no whole number of Python."""
+    import datasets
+
+    sample = next(sample for sample in SAMPLES if sample.name == "saved dataset")
+    sample.write(tmp_path)
+    parts = datasets.load_from_disk(str(tmp_path / "saved"))
+    parts["train"].with_format("torch").save_to_disk(str(tmp_path / "alone"))
+    account = import_data("hf-dataset", [tmp_path / "alone"], tmp_path / "o")
+    assert account.label_counts() == {"kite": 1, "owl": 2, "cat": 1}
+
+
 def test_files_where_folders_are_wanted_and_the_other_way_round(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     for form in ("folders", "imagefolder", "dwca", "camtrap-dp", "hf-dataset"):

@@ -1,21 +1,26 @@
 """Every format: counts by hand, what each kind of damage says, mutations without a traceback."""
 
 import csv
+import functools
 import json
-import random
+import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from attacks.harness import fedgrain
+from attacks.imports import tried
 from attacks.mutations import mutated
 from fedgrain.catalogue import IMPORTERS
 from fedgrain.folders.folder import read_rows, read_tree
 from import_samples import SAMPLES
+from import_trees import SYNONYMS, TREES
 
-MUTATIONS = 40  # of every sample; make attack makes 500
+MUTATIONS = int(os.environ.get("FEDGRAIN_MUTATIONS", "25"))  # of every sample
 NAMES = [sample.name for sample in SAMPLES]
 
 
@@ -41,6 +46,11 @@ def test_labels_are_those_counted_by_hand(sample, tmp_path, monkeypatch):
     out = tmp_path / "out"
     tree = read_tree(out, None)
     assert (account["labels"], len(tree)) == (sample.labels, sample.nodes)
+    inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
+    below = {tree.ids[node]: [tree.ids[child] for child in tree.children(node)] for node in inner}
+    assert below == TREES[sample.name]
+    synonyms = {node: list(words) for node, words in tree.synonyms.items()}
+    assert synonyms == SYNONYMS.get(sample.name, {})
     assert (out / "import.txt").read_text().startswith(f"{sample.format}: ")
     if not sample.labels:
         assert not (out / "images.csv").exists()
@@ -62,28 +72,33 @@ def test_damage_is_told_with_its_place_and_nothing_is_written(sample, tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         sample.write(folder)
-        name = damage.file or sample.sources[0]
-        text = sample.files[name]
-        assert damage.old in text
-        (folder / name).write_text(text.replace(damage.old, damage.new, 1), newline="")
+        if damage.do is not None:
+            damage.do(folder)
+        else:
+            name = damage.file or sample.sources[0]
+            text = sample.files[name]
+            assert damage.old in text
+            (folder / name).write_text(text.replace(damage.old, damage.new, 1), newline="")
         told = run(sample, folder).judged()
         assert told.code == 2 and re.search(damage.told, told.err), told.err
         assert not (folder / "out").exists()
 
 
-def test_mutations_end_without_a_traceback(sample, tmp_path, monkeypatch):
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # a power cut is not the point here
-    if not sample.damaged:
-        pytest.skip("folders have no content to damage; their names are in a test of their own")
-    sample.write(tmp_path)
-    good = {name: (tmp_path / name).read_bytes() for name in sample.damaged}
+def test_mutations_end_without_a_traceback(sample, tmp_path):
+    """Hypothesis makes every choice of the damage, so that a failure is reduced to its core."""
+    sample.write(tmp_path / "good")
     codes = set()
-    for number in range(MUTATIONS):
-        name = sample.damaged[number % len(good)]
-        kind = sample.kinds[number // len(good) % len(sample.kinds)]
-        damage = mutated(good[name], kind, random.Random(f"{sample.name}{number}"))
-        (tmp_path / name).write_bytes(damage)
-        codes.add(run(sample, tmp_path, "--replace").judged().code)
-        (tmp_path / name).write_bytes(good[name])
-        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+
+    @settings(
+        max_examples=MUTATIONS, database=None, deadline=None, derandomize=True,
+        suppress_health_check=list(HealthCheck), phases=set(Phase) - {Phase.explain},
+    )  # fmt: skip
+    @given(st.sampled_from(sample.damaged), st.sampled_from(sample.kinds), st.randoms())
+    def one(name, kind, choices):
+        shutil.rmtree(tmp_path / "bad", ignore_errors=True)
+        shutil.copytree(tmp_path / "good", tmp_path / "bad")
+        damage = functools.partial(mutated, kind=kind, rng=choices)
+        codes.add(tried(sample, tmp_path / "bad", name, damage))
+
+    one()
     assert codes <= {0, 2, 3} and 2 in codes

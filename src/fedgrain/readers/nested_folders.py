@@ -29,8 +29,11 @@ def read(sources: Sequence[Path], options: ReadOptions) -> Reading:
 
 
 def _walk(source: Path, by_split: bool, reading: Reading) -> None:
-    for place, folders, files in os.walk(source):
+    for place, folders, files in os.walk(source, onerror=_unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in folders:
+            if (Path(place) / name).is_symlink():
+                reading.skip("a link to a folder is not followed", encodable(f"{place}/{name}"))
         steps = list(Path(place).relative_to(source).parts)
         split = SPLIT_NAMES[steps.pop(0)] if by_split and steps else ""
         where = encodable(place)
@@ -45,3 +48,8 @@ def _walk(source: Path, by_split: bool, reading: Reading) -> None:
                     reading.image(str(path), node, where, source, split=split)
                 else:
                     reading.skip("not an image", encodable(str(Path(place) / name)))
+
+
+def _unreadable(error: OSError) -> None:
+    """End at a folder that cannot be opened: its images would be missing without a word."""
+    raise DataError(f"{encodable(str(error.filename))}: {error.strerror}; no image of it is read")

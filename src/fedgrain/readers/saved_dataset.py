@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.errors import DataError
+from fedgrain.importers.bounded import a_list, a_text, an_object, json_of
 from fedgrain.importers.contract import Reading, ReadOptions, split_in
 from fedgrain.readers.metadata_rows import DescribedImage, add_described
 from fedgrain.text import one_line
@@ -27,20 +28,76 @@ def read(sources: Sequence[Path], options: ReadOptions) -> Reading:
     images: list[DescribedImage] = []
     names: dict[str, None] = {}
     for number, source in enumerate(sources):
-        try:
-            loaded = datasets.load_from_disk(str(source))
-            parts = loaded if isinstance(loaded, datasets.DatasetDict) else {"": loaded}
-            for part, table in parts.items():
-                folder = f"{number}/{part}" if len(sources) > 1 else str(part)
-                images += _described(table, str(part), folder, source, options, names)
-        except (DataError, OSError, MemoryError):
-            raise
-        except Exception as error:  # pyarrow and datasets raise whatever damaged files cause
-            raise DataError(
-                f"{source}: not a data set saved to disk that we read: {type(error).__name__}: "
-                f"{one_line(error)}"
-            ) from None
+        for part, place in _parts(source).items():
+            _check_files(place)
+            folder = f"{number}/{part}" if len(sources) > 1 else part
+            try:
+                table = datasets.load_from_disk(str(place)).with_format(None)
+                images += _described(table, part, folder, source, options, names)
+            except (DataError, MemoryError):
+                raise
+            except Exception as error:  # pyarrow and datasets raise whatever damaged files cause
+                raise DataError(f"{place}: not a data set that we read: {_shown(error)}") from None
     return add_described(images, list(names), options, str(sources[0]))
+
+
+def _parts(source: Path) -> dict[str, Path]:
+    """Return the folder of every part; a data set without parts is the only one, without a name."""
+    if not source.is_dir():
+        raise DataError(f"{source}: a file where the folder of a saved data set is wanted")
+    listed = source / "dataset_dict.json"
+    if not listed.exists():
+        return {"": source}
+    record = an_object(json_of(listed), str(listed))
+    parts = {}
+    for number, name in enumerate(a_list(record, "splits", str(listed)), start=1):
+        if not _is_plain(name) or not (source / name).is_dir():
+            raise DataError(f"{listed}, split {number}: {name!r} is not a folder beside it")
+        parts[name] = source / name
+    return parts
+
+
+def _check_files(place: Path) -> None:
+    """Look at every file of a data set first: the package datasets does not say which one is bad.
+
+    Tables are looked at whole, as Arrow asks of those that come from others.
+    """
+    state, about = place / "state.json", place / "dataset_info.json"
+    if not state.exists() or not about.exists():
+        raise DataError(f"{place}: no {state.name} or no {about.name}; save it with save_to_disk")
+    an_object(json_of(about), str(about))
+    record = an_object(json_of(state), str(state))
+    for number, entry in enumerate(a_list(record, "_data_files", str(state)), start=1):
+        where = f"{state}, file {number}"
+        name = a_text(an_object(entry, where), "filename", where, needed=True)
+        if not _is_plain(name) or not (place / name).is_file():
+            raise DataError(f"{where}: {name!r} is not a file beside it")
+        _check_table(place / name)
+
+
+def _check_table(path: Path) -> None:
+    import pyarrow
+
+    number = 1
+    try:
+        with pyarrow.memory_map(str(path)) as file, pyarrow.ipc.open_stream(file) as batches:
+            for batch in batches:
+                batch.validate(full=True)
+                number += 1
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever damaged files cause
+        raise DataError(
+            f"{path}, batch {number}: not a table of Arrow that we read: {_shown(error)}"
+        ) from None
+
+
+def _is_plain(name: object) -> bool:
+    return isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name
+
+
+def _shown(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(error)}"
 
 
 def _described(
@@ -64,7 +121,7 @@ def _described(
     found = []
     for number, row in enumerate(table):
         where = f"{source}{f', {part}' if part else ''}, row {number + 1}"
-        fields = {name: _text(row[name], kind) for name, kind in texts.items()}
+        fields = {name: _text(row[name], kind, where) for name, kind in texts.items()}
         image = row[column] or {}
         content, path = image.get("bytes"), image.get("path") or ""
         if content:
@@ -94,10 +151,12 @@ def _ending(content: bytes, where: str) -> str:
         raise DataError(f"{where}: its image is not one that fedgrain reads") from None
 
 
-def _text(value: Any, kind: Any) -> str:
+def _text(value: Any, kind: Any, where: str) -> str:
     """Return a field as text; the number of a class label becomes its name."""
     import datasets
 
-    if isinstance(kind, datasets.ClassLabel) and isinstance(value, int) and value >= 0:
-        return str(kind.int2str(value))
+    if isinstance(kind, datasets.ClassLabel) and isinstance(value, int):
+        if value >= len(kind.names):
+            raise DataError(f"{where}: class label {value}, and there are {len(kind.names)} names")
+        return str(kind.int2str(value)) if value >= 0 else ""  # -1 means that there is none
     return str(value) if isinstance(value, str | int | float) else ""
