@@ -1,4 +1,7 @@
-"""Predictions in the formats of other programs: Camtrap DP, Label Studio, SpeciesNet."""
+"""Predictions in the formats of other programs: Camtrap DP, Label Studio, SpeciesNet.
+
+That we read them again is in tests/importers/test_round_trip.py.
+"""
 
 import csv
 import json
@@ -14,7 +17,6 @@ from fedgrain.cli import main
 from fedgrain.models.exchange import PredictedBy
 from fedgrain.models.speciesnet import label_of
 from fedgrain.models.trained_model import Prediction
-from fedgrain.taxonomy import write_csv
 from own_parts import few_glyphs
 
 COLUMNS = 28  # of observations.csv in Camtrap DP 1.0
@@ -136,27 +138,3 @@ def test_a_coarse_answer_is_the_taxon_at_its_rank() -> None:
     assert label_of(family, by.ranks) == "d;mammalia;carnivora;felidae;;;Felidae"
     assert label_of(Prediction(ids[:1], names[:1], (1.0,)), by.ranks) == "a;;;;;;Animalia"
     assert label_of(Prediction(("x;y",), ("p;q",), (1.0,)), ()) == "x,y;;;;;;p,q"
-
-
-@pytest.mark.parametrize("form", ["camtrap-dp", "label-studio", "speciesnet"])
-def test_what_is_written_is_read_again(run_folder, photos, form, capsys) -> None:
-    """As labels of the same images: predict writes the format, import reads it."""
-    model = fedgrain.load(run_folder, trust_code=True)
-    write_csv(model.taxonomy, "tree.csv", root_row=True)
-    (photos / "d.png").unlink()
-    package = photos.parent
-    out = package / "observations.csv" if form == "camtrap-dp" else Path("written.json")
-    words = ("package/media", "--confidence", "0.2", "--format", form, "--out", out)
-    assert predicted(run_folder, *words) == 0
-    tables = ("deployments", "media", "observations")
-    resources = [{"name": name, "path": f"{name}.csv"} for name in tables]
-    (package / "datapackage.json").write_text(json.dumps({"resources": resources}))
-    (package / "deployments.csv").write_text("deploymentID,locationName\ndep1,ridge\n")
-    source = package if form == "camtrap-dp" else out
-    words = ["import", form, str(source), "--taxonomy", "tree.csv", "--out", "read"]
-    assert main(words) == 0, capsys.readouterr().err
-    rows = csv.DictReader(Path("read/images.csv").read_text("utf-8").splitlines())
-    labels = {Path(row["path"]).name: row["label"] for row in rows}
-    found = own(run_folder, "threshold", 0.2)
-    told = {n: p.id for n, p in zip(("a b.png", "c.png"), found, strict=True) if len(p.ids) > 1}
-    assert told and labels == told

@@ -124,6 +124,32 @@ def test_a_table_of_the_tested_images(result) -> None:
     assert min(row["probability"] for row in sure) >= 0.3
 
 
+def test_pandas_takes_all_tables_as_they_are(result) -> None:
+    """With types that it can calculate with, not objects."""
+    import pandas
+
+    frame = pandas.DataFrame(result.table())
+    assert frame.shape == (result.values["samples"], 9) and not frame.isna().any(axis=None)
+    numbers = ["image", "probability", "hr", "hp", "hf"]
+    assert list(frame.select_dtypes("number").columns) == numbers
+    assert frame["hf"].mean() == pytest.approx(result.values["hf"])
+    by_class = pandas.DataFrame(result.class_scores()).set_index("id")
+    means = frame.groupby("label")["hf"].mean()
+    assert means.to_dict() == pytest.approx(by_class.loc[means.index, "hf"].to_dict())
+    assert by_class["images"].to_dict() == frame["label"].value_counts().to_dict()
+
+    history = pandas.DataFrame(result.history())
+    rounds = history["round"].dropna()  # cycles have none
+    assert rounds.is_monotonic_increasing and len(rounds) > 1
+    assert history["validation_hf"].dtype == float and history["validation_hf"].max() <= 1
+    images = few_glyphs().images[:3]
+    chances = pandas.DataFrame(result.model.probabilities(images))
+    assert chances.shape == (3, len(result.model.taxonomy))
+    assert chances.iloc[:, 0].tolist() == pytest.approx([1, 1, 1])  # the root
+    found = pandas.DataFrame(result.predict(images))
+    assert found["names"].str[-1].tolist() == [row.name for row in result.predict(images)]
+
+
 def test_images_of_any_size_and_kind(result, tmp_path) -> None:
     grey = np.random.default_rng(0).integers(0, 256, (40, 60), dtype=np.uint8)
     images = result.model.pixels([grey, grey[..., None], grey > 99, Image.fromarray(grey)])
