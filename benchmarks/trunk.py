@@ -66,6 +66,7 @@ def random_images(count: int) -> LabelledImages:
 def maker(spec: TrunkSpec, images: np.ndarray, turns: int) -> dict[str, float]:
     """Images a second on one core: the feature maker, and a bare loop over the same module."""
     made = Frozen(spec)
+    made.hurry()  # as for a data set
     trunk = load_trunk(spec.net, find_weights(spec.net, WEIGHTS))
 
     def bare() -> None:
