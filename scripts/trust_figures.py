@@ -2,7 +2,7 @@
 
     python scripts/trust_figures.py errors RUN...     calibration error per depth, before and after
     python scripts/trust_figures.py coverage RUN...   coverage over 200 random splits of test images
-    python scripts/trust_figures.py strange RUN --other DATASET   unseen classes and other data
+    python scripts/trust_figures.py strange RUN...    unseen classes (zero_shot) and other data
 
 A temperature is fitted on the validation images of the run; everything is measured on its test
 images.
@@ -42,8 +42,11 @@ from fedgrain.runs.evaluate import truths
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.calibration import reliability_by_depth
 from fedgrain.taxonomy import Taxonomy
+from fedgrain.trunks import ThroughTrunk
 
 SPLITS, SITES, GUARANTEES = 200, 10, (0.8, 0.9, 0.95)
+SCORES = ("largest P", "energy", "leaf entropy", "strangeness")  # of something else
+MOST_OTHER = 600  # images of the other data set
 Array = np.ndarray[Any, Any]
 
 
@@ -193,28 +196,54 @@ def _leaf_share(run: Measured, kind: str, threshold: float) -> float:
     return float((leaves_taken(table, run.tree, threshold).sum(1) <= 1).mean())
 
 
-def strange(folder: Path, other: str) -> None:
+def strange(folders: list[Path]) -> None:
     """Print how well images of no class are told from others, and how many are called so."""
-    run = Measured(folder)
-    own = run.labels(run.test)
-    seen = seen_leaves(run.model.full_taxonomy, run.config.seed)
-    known = seen[truths(run.model, run.data, run.test)] if run.config.zero_shot else own >= 0
-    model = replace(run.model, calibration=run.calibration)
-    table = np.concatenate([t.numpy() for t in model.log_prob_blocks(run.inputs, run.test)])
-    data = load_dataset(other)
-    chosen = data.split_indices("test")[:2000]
-    elsewhere = np.concatenate([t.numpy() for t in model.log_prob_blocks(data.images, chosen)])
-    groups = {"unseen classes": table[~known], other: elsewhere}
-    print("| images | number | AUROC | called not in this taxonomy |")
-    print("|---|---|---|---|")
-    threshold = run.calibration.strange.threshold(0.95, run.tree)
-    base = strangeness(table[known], run.tree)
-    print(f"| known classes | {len(base)} | | {(base > threshold).mean():.3f} |")
-    for name, found in groups.items():
-        if len(found):
-            odd = strangeness(found, run.tree)
-            higher = (odd[:, None] > base).mean() + (odd[:, None] == base).mean() / 2
-            print(f"| {name} | {len(odd)} | {higher:.3f} | {(odd > threshold).mean():.3f} |")
+    print("| run | head | images | number |", *(f"{name} |" for name in SCORES), "called so |")
+    print("|---|---|---|---|" + "---|" * (len(SCORES) + 1))
+    for folder in folders:
+        run = Measured(folder)
+        seen = seen_leaves(run.model.full_taxonomy, run.config.seed)
+        known = seen[truths(run.model, run.data, run.test)]
+        other = load_dataset("glyphs" if run.config.dataset == "cifar100" else "cifar100")
+        pixels = other.images[other.split_indices("test")[:MOST_OTHER]]
+        trunk = run.model.trunk
+        elsewhere = pixels if trunk is None else ThroughTrunk(pixels, trunk)
+        bare = replace(run.model, calibration=None)
+        groups = {
+            "known classes": bare.logits(run.inputs, run.test[known]),
+            "unseen classes": bare.logits(run.inputs, run.test[~known]),
+            other.name: bare.logits(elsewhere, np.arange(len(pixels))),
+        }
+        threshold = run.calibration.strangeness.threshold(0.95, run.tree)
+        base: dict[str, Array] | None = None
+        for name, logits in groups.items():
+            found = _strange_scores(run, logits)
+            base = base or found
+            areas = ("" if found is base else f"{_auroc(found[s], base[s]):.3f}" for s in SCORES)
+            called = f"{(found['strangeness'] > threshold).mean():.3f}"
+            row = (run.config.dataset, run.model.head_name, name, str(len(logits)), *areas, called)
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+def _strange_scores(run: Measured, logits: torch.Tensor) -> dict[str, Array]:
+    """Return how strange images look by each score: the higher, the stranger."""
+    table = tempered(run.model.head, logits, run.calibration.temperature).numpy()
+    leaves = table[:, run.tree.leaves].astype(np.float64)
+    chance = np.exp(leaves)
+    found = (
+        -leaves.max(1),
+        -logits.double().logsumexp(1).numpy(),
+        -(chance * leaves).sum(1),
+        strangeness(table, run.tree),
+    )
+    return dict(zip(SCORES, found, strict=True))
+
+
+def _auroc(odd: Array, base: Array) -> float:
+    """Return how often a strange image scores higher than one of a known class."""
+    order = np.sort(base)
+    below, upto = (np.searchsorted(order, odd, side) for side in ("left", "right"))
+    return float((below + upto).mean() / 2 / len(base))
 
 
 def main() -> None:
@@ -222,13 +251,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("errors", "coverage", "strange"))
     parser.add_argument("runs", nargs="+", type=Path)
-    parser.add_argument("--other", default="cifar100", help="a data set of other classes")
     args = parser.parse_args()
     with one_thread():
-        if args.what == "strange":
-            strange(args.runs[0], args.other)
-        else:
-            {"errors": errors, "coverage": coverage}[args.what](args.runs)
+        {"errors": errors, "coverage": coverage, "strange": strange}[args.what](args.runs)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import fedgrain
 from fedgrain.calibration import restricted
 from fedgrain.calibration.record import Calibration, calibrate, tempered
+from fedgrain.calibration.strangeness import strangeness
 from fedgrain.calibration.temperature_sums import best_temperature, temperature_sums
 from fedgrain.catalogue import HEADS
 from fedgrain.errors import FedgrainError, PredictionError
@@ -130,6 +131,25 @@ def test_with_everything_allowed_nothing_changes_to_the_bit():
     impossible = np.full((1, len(ZOO)), -np.inf)
     shared = restricted(impossible, ZOO, np.arange(len(ZOO.leaves)) < 2)
     np.testing.assert_allclose(np.exp(shared[0, ZOO.leaves[:2]]), 0.5)
+
+
+@QUICK
+@given(tree=trees(16, 3), seed=SEEDS)
+def test_strangeness_is_the_mean_over_depths_of_how_evenly_the_nodes_there_share(tree, seed):
+    """Brute force: roll every leaf up to a depth, one by one."""
+    head = build_head("flat-softmax", tree)
+    table = head.node_log_probs(logits_of(head, 3, seed, spread=2.0))
+    found = strangeness(table, tree)
+    chance = table.double().exp().numpy()[:, tree.leaves]
+    shares = []
+    for depth in range(1, int(tree.depth.max()) + 1):
+        ends = [int(path[min(depth, len(path) - 1)]) for path in map(tree.path, tree.leaves)]
+        if len(set(ends)) > 1:
+            rolled = np.stack([chance[:, np.equal(ends, end)].sum(1) for end in set(ends)])
+            shares.append(-(rolled * np.log(rolled)).sum(0) / np.log(len(rolled)))
+    wanted = np.prod(np.maximum(shares, 1e-6), axis=0) ** (1 / max(len(shares), 1))
+    np.testing.assert_allclose(found, wanted if shares else np.zeros(3), rtol=1e-4, atol=1e-6)
+    assert (found <= 1 + 1e-9).all()
 
 
 def test_a_calibration_survives_its_file(tmp_path, small):

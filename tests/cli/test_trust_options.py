@@ -104,6 +104,8 @@ def test_strange_images_are_said_to_be_so(predicted, place, capsys):
     rows = predicted("--something-else", "0.5")
     strange = [row.get("strange", False) for row in rows]
     assert 0 < sum(strange) < IMAGES
+    scores = np.array([row["strangeness"] for row in rows])
+    assert scores[strange].min() > scores[~np.array(strange)].max()  # a threshold parts them
     assert all(depth(row) == 1 for row, odd in zip(rows, strange, strict=True) if odd)
     photos = [str(place / "photos"), "--something-else", "0.5"]
     assert main(["predict", "--trust-code", str(place / "run"), *photos]) == 0

@@ -492,7 +492,7 @@ def test_sites_calibrate_the_model_as_one_process_does_with_sums_and_counts(
 
 
 def test_counts_that_do_not_fit_cost_only_their_site() -> None:
-    good = {"nodes 1": [0, 2], "sets 1": [3, 2], "strange 0": [5, 1, 6, 1]}
+    good = {"nodes 1": [0, 2], "sets 1": [3, 2], "strangeness 0": [5, 1, 6, 1]}
     assert counts_read(good, TREE).nodes.images == 2
     for spoilt in (
         {**good, "sets 1": [3, 1]},  # of fewer images

@@ -17,9 +17,10 @@ from fedgrain.calibration.score_counts import ScoreCounts
 from fedgrain.calibration.strangeness import strange_cells, strangeness
 from fedgrain.calibration.temperature_sums import Sums, best_temperature, temperature_sums
 from fedgrain.heads import Head
+from fedgrain.scoring.metrics import Values
 from fedgrain.taxonomy.tree import Taxonomy
 
-COUNTED = ("nodes", "sets", "strange")
+COUNTED = ("nodes", "sets", "strangeness")
 Labelled = tuple[Tensor, NDArray[np.int64]]  # logits, and nodes of H
 
 
@@ -30,7 +31,7 @@ class Calibration:
     temperature: float
     nodes: ScoreCounts  # of the answers that are one node
     sets: ScoreCounts  # of the answers that are sets of nodes
-    strange: ScoreCounts  # of how strange the images look; all count for the root
+    strangeness: ScoreCounts  # of how strange the images look; all count for the root
     source: str  # which images were counted: "validation images", or a file
 
     @property
@@ -42,15 +43,15 @@ class Calibration:
         """Return how many of the images have a label that is not a leaf."""
         return int(self.nodes.counts[~tree.is_leaf(self.nodes.labels)].sum())
 
-    def looks_strange(
+    def how_strange(
         self, log_probs: Table, tree: Taxonomy, known_share: float
-    ) -> NDArray[np.bool_]:
-        """Mask images that look like none of the classes.
+    ) -> tuple[Values, NDArray[np.bool_]]:
+        """Return how strange images look, from 0 to 1, and mask those that look like no class.
 
-        Of images that do belong to them, at least ``known_share`` are not marked.
+        Of images that do belong to a class, at least ``known_share`` are not marked.
         """
-        threshold = self.strange.threshold(known_share, tree)
-        return np.asarray(strangeness(log_probs, tree) > threshold)
+        found = strangeness(log_probs, tree)
+        return found, np.asarray(found > self.strangeness.threshold(known_share, tree))
 
     def facts(self, tree: Taxonomy) -> dict[str, Any]:
         """Return what a reader may want to know of it."""
@@ -69,7 +70,7 @@ class Calibration:
             "temperature": self.temperature,
             "nodes": self.nodes.entries(tree),
             "sets": self.sets.entries(tree),
-            "strange": self.strange.entries(tree),
+            "strangeness": self.strangeness.entries(tree),
         }
 
     @classmethod
@@ -88,7 +89,7 @@ class SiteCounts:
 
     nodes: ScoreCounts
     sets: ScoreCounts
-    strange: ScoreCounts
+    strangeness: ScoreCounts
 
     @classmethod
     def of(cls, head: Head, part: Labelled, temperature: float) -> SiteCounts:

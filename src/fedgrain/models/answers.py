@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -47,6 +47,7 @@ class Answer:
     node: int
     members: tuple[int, ...] = ()  # of a set
     strange: bool = False
+    strangeness: float | None = None  # from 0 to 1, where it was asked for
 
 
 def answers(
@@ -73,10 +74,10 @@ def answers(
                 for one in found
             ]
     if wanted.known_share is not None:
-        strange = _needed(calibration).looks_strange(table, tree, wanted.known_share)
+        scores, strange = _needed(calibration).how_strange(table, tree, wanted.known_share)
         found = [
-            Answer(0, (), strange=True) if odd else one
-            for one, odd in zip(found, strange.tolist(), strict=True)
+            replace(Answer(0, strange=True) if odd else one, strangeness=score)
+            for one, odd, score in zip(found, strange.tolist(), scores.tolist(), strict=True)
         ]
     return found, shown
 

@@ -92,6 +92,8 @@ def _entry(row: PredictedFile) -> dict[str, Any]:
         entry["set"] = [{"id": i, "name": n, "probability": p} for i, n, p in found.members]
     if found.strange:
         entry["strange"] = True
+    if found.strangeness is not None:
+        entry["strangeness"] = found.strangeness
     return entry
 
 

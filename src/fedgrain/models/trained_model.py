@@ -41,6 +41,7 @@ class Prediction:
     probabilities: tuple[float, ...]
     members: tuple[tuple[str, str, float], ...] = ()  # of a set: id, name and probability of each
     strange: bool = False  # it looks like nothing in the taxonomy; the path is the root alone
+    strangeness: float | None = None  # from 0 to 1, where it was asked for
 
     @property
     def id(self) -> str:
@@ -196,6 +197,7 @@ class TrainedModel:
             tuple(chance[path].tolist()),
             tuple(members),
             answer.strange,
+            answer.strangeness,
         )
 
     # files
