@@ -1,8 +1,8 @@
 """How many coarse labels become leaves, and how many of those are right, on a finished run.
 
 The run must be a simulation, such as one of docs/results/cifar100-trunk.toml: only there the truth
-is known. The labels its clients wrote are refined as fedgrain refine does, with the temperature
-fitted on the server's validation images, and compared with the truth.
+is known. The labels its clients wrote are refined as fedgrain refine does, by the model calibrated
+on its validation images as a run does it, and compared with the truth.
 
     python scripts/refine_precision.py RUN... [--accept 0.8 0.9 0.95 0.99]
 """
@@ -10,44 +10,41 @@ fitted on the server's validation images, and compared with the truth.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import fedgrain as _fedgrain  # noqa: F401  # isort: skip - it settles the arithmetic before torch
 import numpy as np
-import torch
 
 from fedgrain.arithmetic import one_thread
 from fedgrain.errors import RunError
-from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.knowledge import project_known
 from fedgrain.models.model_folder import load
 from fedgrain.models.trained_model import TrainedModel
 from fedgrain.preparation.prepare import Prepared, prepare
 from fedgrain.refinement.proposals import propose
+from fedgrain.runs.calibrate import on_validation
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.scoring.temperature import fit_temperature
 
 READINGS = ("marginal", "projection")
 
 
 def leaf_tables(model: TrainedModel, prepared: Prepared) -> list[np.ndarray]:
     """Return log P of the leaves for the training images of every client, calibrated."""
-    source, validation = prepared.federation.source, prepared.federation.validation
-    if validation is None:
-        raise RunError("the run has no validation images at the server to calibrate on")
-
-    def logits(images: np.ndarray) -> torch.Tensor:
-        blocks = [run_in_chunks(model.net, model.block(source, b)) for b in model.blocks(images)]
-        return torch.cat(blocks)
-
-    labels = torch.from_numpy(validation.labels)
-    temperature = fit_temperature(logits(validation.indices), labels, model.head)
-    leaves = model.taxonomy.leaves
-    with torch.no_grad():
-        return [
-            model.head.node_log_probs(logits(client.train.indices) / temperature).numpy()[:, leaves]
-            for client in prepared.federation.clients
-        ]
+    federation = prepared.federation
+    calibration = on_validation(federation)(model)  # older runs have none of their own
+    if calibration is None:
+        raise RunError("the run has no validation images to calibrate on")
+    calibrated, leaves = replace(model, calibration=calibration), model.taxonomy.leaves
+    return [
+        np.concatenate(
+            [
+                block.numpy()[:, leaves]
+                for block in calibrated.log_prob_blocks(federation.source, client.train.indices)
+            ]
+        )
+        for client in federation.clients
+    ]
 
 
 def counted(

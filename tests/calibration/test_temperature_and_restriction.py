@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedgrain
-from fedgrain.calibration import restricted
+from fedgrain.calibration import fit_temperature, restricted
 from fedgrain.calibration.record import Calibration, calibrate, tempered
 from fedgrain.calibration.strangeness import strangeness
 from fedgrain.calibration.temperature_sums import best_temperature, temperature_sums
@@ -79,7 +79,8 @@ def test_the_fitted_temperature_beats_its_neighbours(name):
     logits = logits_of(head, 400, spread=4.0)
     right = predict(head.node_log_probs(logits), ZOO)
     labels = np.where(np.arange(400) % 3 > 0, right, ZOO.leaves[np.arange(400) % 5])
-    found = best_temperature([temperature_sums(head, logits, labels)])
+    found = fit_temperature(logits, labels, head)
+    assert found == best_temperature([temperature_sums(head, logits, labels)])
 
     def loss(temperature):
         table = head.tempered_log_probs(logits.double(), temperature)
@@ -96,6 +97,8 @@ def test_labels_that_say_nothing_and_few_images_leave_the_model_as_it_is():
     labels = drawn(head, logits)[:19]
     assert best_temperature([temperature_sums(head, logits[:19] * 9, labels)]) == 1.0
     assert calibrate(head, [(logits[:0], np.empty(0, int))], "none") is None
+    with pytest.raises(PredictionError, match="there is none"):
+        fit_temperature(logits[:0], np.empty(0, int), head)
 
 
 @QUICK

@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedgrain.calibration import fit_temperature
 from fedgrain.catalogue import MARGINS
 from fedgrain.errors import HeadError
 from fedgrain.heads import HEADS, branch_dataset, build_head, supervise
 from fedgrain.knowledge.labeller import labeller_model
-from fedgrain.scoring.temperature import fit_temperature
 from fedgrain.taxonomy import Taxonomy, dataset_taxonomy
 from heads_by_hand import QUICK, SEEDS, ByHand, logits_for, random_knowledge
 from strategies import tree_from, trees
@@ -241,7 +241,8 @@ def test_labels_of_any_integer_type(name, kind):
         assert torch.equal(supervised.loss(logits, labels.to(kind)), expected)
         assert torch.equal(supervised.enters(labels.to(kind)), supervised.enters(labels))
     assert torch.equal(head.loss(logits, labels.to(kind)), head.loss(logits, labels))
-    assert fit_temperature(logits, labels.to(kind), head) == fit_temperature(logits, labels, head)
+    often, many = labels.repeat(8), logits_for(head, 8 * len(tree), 1)  # too few leave T at 1
+    assert fit_temperature(many, often.to(kind), head) == fit_temperature(many, often, head)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,7 +15,6 @@ from fedgrain.scoring.metrics import cut_back, hierarchical_scores
 from fedgrain.scoring.operating_curve import operating_curve
 from fedgrain.scoring.rules import node_log_probs, predict
 from fedgrain.scoring.summary import summarise
-from fedgrain.scoring.temperature import fit_temperature
 from fedgrain.taxonomy import Taxonomy, coarsen
 from fedgrain.taxonomy.classes import dataset_taxonomy
 from strategies import large_tree, tree_from, trees
@@ -181,30 +180,6 @@ def test_chunks_keep_modes_and_accept_nothing():
 
 
 SMALL = Taxonomy.from_edges([("r", "a"), ("r", "b"), ("a", "a1"), ("a", "a2"), ("a", "a3")])
-
-
-@pytest.mark.parametrize("name", ["flat-softmax", "ps-softmax", "cond-softmax"])
-def test_temperature_undoes_overconfidence(name):
-    """Labels drawn from a model are best explained by that model: logits x 3 need T = 3."""
-    head = build_head(name, SMALL)
-    logits = torch.randn(4000, head.num_outputs, generator=generator(), dtype=torch.float64)
-    leaves = torch.tensor(SMALL.leaves).long()
-    drawn = head.node_log_probs(logits)[:, leaves].exp().multinomial(1, generator=generator(1))
-    labels = leaves[drawn[:, 0]]
-    assert fit_temperature(logits * 3, labels, head) == pytest.approx(3.0, rel=0.1)
-
-
-@pytest.mark.parametrize("name", sorted(HEADS))
-def test_no_other_temperature_fits_better(name):
-    head = build_head(name, SMALL)
-    logits = torch.randn(300, head.num_outputs, generator=generator(), dtype=torch.float64)
-    random_labels = torch.randint(len(SMALL), (300,), generator=generator(2))
-    likeliest = torch.tensor(predict(head.node_log_probs(logits), SMALL))
-    labels = torch.where(torch.arange(300) % 3 > 0, likeliest, random_labels)
-    losses = head.sample_losses if name == "cond-sigmoid" else head.marginal_losses
-    fitted = losses(logits / fit_temperature(logits, labels, head), labels).mean()
-    for temperature in np.geomspace(1 / 64, 64, 200):
-        assert fitted <= losses(logits / temperature, labels).mean() + 1e-9
 
 
 # trees with only children
@@ -392,6 +367,3 @@ def test_bad_input():
             predict(chosen, tree, *arguments[1:])
     with pytest.raises(PredictionError, match="one truth per sample: 1 for 2"):
         operating_curve(table, tree, [0], tree)
-    with pytest.raises(PredictionError, match="there is none"):
-        empty = torch.zeros(0, len(tree.leaves))
-        fit_temperature(empty, torch.zeros(0, dtype=torch.int64), build_head("flat-softmax", tree))

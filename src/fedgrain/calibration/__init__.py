@@ -12,10 +12,12 @@ from fedgrain.calibration.node_sets import (
 from fedgrain.calibration.record import Calibration
 from fedgrain.calibration.restriction import restricted
 from fedgrain.calibration.score_counts import ScoreCounts
+from fedgrain.calibration.temperature_sums import fit_temperature
 
 __all__ = [
     "Calibration",
     "ScoreCounts",
+    "fit_temperature",
     "greedy_path",
     "guaranteed_nodes",
     "guaranteed_sets",

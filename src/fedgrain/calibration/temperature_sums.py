@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedgrain.errors import PredictionError
 from fedgrain.heads import Head
 
 TEMPERATURES: tuple[float, ...] = tuple((2.0 ** (np.arange(-16, 17) / 4)).tolist())  # 1/16 to 16
@@ -17,6 +18,20 @@ _FLAT = 1e-9  # a mean loss that varies by less says nothing, such as that of la
 _AT_ONCE = 2048
 
 Sums = NDArray[np.float64]  # of the loss at each temperature, then the number of images
+
+
+def fit_temperature(logits: Tensor, labels: Tensor | NDArray[np.integer], head: Head) -> float:
+    """Return the T for which :meth:`Head.tempered_log_probs` fits validation labels best.
+
+    It is what a run does with its validation images; 1 with fewer than ``FEWEST`` of them.
+    """
+    head.check(logits)
+    head.check_labels(labels)
+    if not len(labels):
+        raise PredictionError("a temperature needs validation data, but there is none")
+    nodes = labels.cpu().numpy() if isinstance(labels, Tensor) else labels
+    sums = temperature_sums(head, logits.detach(), np.asarray(nodes, np.int64))
+    return best_temperature([sums])
 
 
 def temperature_sums(head: Head, logits: Tensor, labels: NDArray[np.int64]) -> Sums:

@@ -32,9 +32,6 @@ from fedgrain.scoring.summary import (
     score,
     summarise,
 )
-from fedgrain.scoring.temperature import (
-    fit_temperature,
-)
 from fedgrain.scoring.validation_score import ValidationScore
 
 __all__ = [
@@ -48,7 +45,6 @@ __all__ = [
     "comparable",
     "cut_back",
     "edge_distance",
-    "fit_temperature",
     "hierarchical_scores",
     "information_scores",
     "lca_depth",
