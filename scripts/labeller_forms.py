@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedgrain.knowledge.labeller import (
+    BoolArray,
     Evidence,
     Floats,
     Ints,
@@ -48,17 +49,29 @@ SLIP = 0.02  # the share of labels that are a random class
 STEPS = 50
 
 
+def known_groups(random: np.random.Generator, share: float) -> BoolArray:
+    """Return all groups, and a share of the classes."""
+    known = ~LEAF
+    known[random.choice(TREE.leaves, int(share * LEAF.sum()), replace=False)] = True
+    return known
+
+
 def simulated(
-    lazy: Floats, count: int, seed: int, *, tail: bool = False, slip: float = 0.0
+    lazy: Floats,
+    count: int,
+    seed: int,
+    *,
+    tail: bool = False,
+    slip: float = 0.0,
+    knows: BoolArray | None = None,
 ) -> tuple[LabellerModel, Ints, Floats]:
     """Return a labeller, its labels, and a model's probabilities of the children of coarse ones.
 
     With a long tail the frequencies of classes fall from 1 to 1/100, geometrically.
     """
     random = numpy_generator(seed, "simulated labeller", count)
-    knows = ~LEAF
-    knows[random.choice(TREE.leaves, int(0.4 * LEAF.sum()), replace=False)] = True
-    labeller = LabellerModel(TREE, knows[None].astype(float), lazy[None])
+    known = known_groups(random, 0.4) if knows is None else knows
+    labeller = LabellerModel(TREE, known[None].astype(float), lazy[None])
     table, classes = labeller.writes(0), len(TREE.leaves)
     often = 100.0 ** -(random.permutation(classes) / (classes - 1)) if tail else np.ones(classes)
     shows = random.choice(classes, count, p=often / often.sum())
