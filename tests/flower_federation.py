@@ -30,8 +30,8 @@ LABELS = {
 CONFIG = """\
 net = "flower_parts:Net"
 image_size = 32
-rounds = 30
-patience = 30
+rounds = 1000
+patience = 1000
 join_ratio = 1.0
 lr = 0.05
 batch = 16
@@ -102,16 +102,19 @@ class Federation:
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
 
-    def start_site(self, network: Network, site: str) -> Started:
+    def start_site(self, network: Network, site: str, **environment: str) -> Started:
         """Type the site's command; on one machine each needs a port of its own."""
         (command,) = [w for w in typed(self.commands, "fedgrain flower join") if site in w]
         path = str(self.manifests[site])
         command = [word.replace("/path/to/images.csv", path) for word in command]
         command[command.index("--port") + 1] = str(free_port())
-        faults = str(self.folder / site)
-        return network.start(site, command, self.folder / site, FEDGRAIN_TEST_FAULTS=faults)
+        place = self.folder / site
+        environment["FEDGRAIN_TEST_FAULTS"] = str(place)
+        return network.start(site, command, place, **environment)
 
-    def findings(self, site: str, *options: object) -> dict[str, dict[str, Any]]:
+    def findings(
+        self, site: str, *options: object, **environment: str
+    ) -> dict[str, dict[str, Any]]:
         """Type the site's `fedgrain flower check`; return what it finds, by subject."""
         (command,) = [w for w in typed(self.commands, "fedgrain flower check") if site in w]
         path, place = str(self.manifests[site]), self.folder / site
@@ -119,7 +122,7 @@ class Federation:
         command = [str(place / word) if word in ("app", site) else word for word in command]
         command[command.index("--site") + 1] = site
         options = (*options, "--trust-code", "--json")
-        done = self.fedgrain(*command, *options, PYTHONPATH=PYTHONPATH)
+        done = self.fedgrain(*command, *options, PYTHONPATH=PYTHONPATH, **environment)
         found = {one["subject"]: one for one in json.loads(done.stdout)["findings"]}
         assert done.returncode == (0 if all(one["good"] for one in found.values()) else 2)
         return found

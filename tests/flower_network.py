@@ -19,7 +19,7 @@ TESTS = Path(__file__).parent
 BIN = Path(sys.executable).parent
 # the processes import the fedgrain that is tested, wherever another is installed
 PYTHONPATH = os.pathsep.join([str(TESTS), str(Path(fedgrain.__file__).parents[1])])
-LIMIT = 400.0  # seconds nothing here may take longer than
+LIMIT = 180.0  # seconds nothing here may take longer than
 SELF_ENDING = ("flower-superexec", "flwr-serverapp")
 
 

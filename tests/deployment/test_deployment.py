@@ -1,9 +1,13 @@
-"""A federation from nothing, by the commands `fedgrain flower init` wrote: TLS, keys, faults."""
+"""A federation from nothing, by the commands `fedgrain flower init` wrote.
+
+TLS, keys, a proxy, faults, and the policy of a site's owner.
+"""
 
 from __future__ import annotations
 
 import http.client
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +15,59 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgrain[flower]'")
 
+from connect_proxy import ConnectProxy
 from fedgrain.deployment.certificates import write_key_pair
-from flower_federation import SITES, Federation, needs_nginx, typed
-from flower_network import free_port, nothing_left, wait_until
+from fedgrain.records.audit import read_audit
+from flower_federation import Federation, needs_nginx, typed
+from flower_network import Network, Started, free_port, nothing_left, wait_until
 
 
 def taking_part(line: dict[str, Any]) -> set[str]:
     return {client["client"] for client in line["clients"]}
+
+
+def through_a_proxy(federation: Federation, network: Network, proxy: ConnectProxy) -> Started:
+    """Check and start the zoo behind a proxy, which refuses all but tunnels to the gate."""
+    variables = {"https_proxy": proxy.url, "http_proxy": proxy.url, "no_proxy": ""}
+    found = federation.findings("zoo", **variables)["connection"]
+    assert found["good"] and found["text"].endswith(f"answers through the proxy {proxy.url}")
+    asked = len(proxy.asked)
+    node = federation.start_site(network, "zoo", **variables)
+    wait_until(lambda: "SuperNode ID" in node.text(), "the zoo joins")
+    assert len(proxy.asked) > asked
+    assert {line.split()[1] for line in proxy.asked} == {f"127.0.0.1:{federation.port}"}
+    assert {line.split()[0] for line in proxy.asked} == {"CONNECT"}
+    return node
+
+
+NOW = datetime.now()
+LATER = f"{NOW + timedelta(hours=2):%H}:00-{NOW + timedelta(hours=3):%H}:00"
+POLICIES = {  # the museum's owner writes one after the other, while the run goes on
+    "work.rounds": "[work]\nrounds = 1\n",
+    "work.hours": f'[work]\nhours = ["{LATER}"]\n',
+    "app.sha256": f'[app]\nsha256 = "{"0" * 64}"\n',
+    "config.lr": "[config]\nlr = {most = 0.001}\n",
+}
+
+
+def the_owner_decides(federation: Federation, museum: Started, run: Started) -> None:
+    """Every rule is named in both logs, and the rounds go on without the museum, then with it."""
+    policy = federation.folder / "museum" / "site.toml"
+    for rule, text in POLICIES.items():
+        policy.write_text(text)
+        at_server = f"its policy declines, by {rule}: "
+        wait_until(lambda: at_server in run.text(), f"the server names {rule}")  # noqa: B023
+        wait_until(lambda: f": {rule}: " in museum.text(), f"the site names {rule}")  # noqa: B023
+        rounds = len(federation.lines())
+        wait_until(lambda: len(federation.lines()) > rounds, "the next round")  # noqa: B023
+        line = federation.lines()[rounds]
+        assert "museum" not in taking_part(line) and "herbarium" in taking_part(line)
+    faults = [fault for line in federation.lines() for fault in line["faults"]]
+    assert {"declined"} == {one["kind"] for one in faults if one["client"] == "museum"}
+    policy.write_text("")
+    wait_until(lambda: "museum" in taking_part(federation.lines()[-1]), "it takes part again")
+    told = read_audit(federation.folder / "museum" / "record.jsonl")
+    assert set(told.declined) == set(POLICIES)
 
 
 @needs_nginx
@@ -25,7 +75,7 @@ def test_registered_sites_train_others_are_refused_and_faults_cost_one_update(
     tmp_path: Path, fedgrain: Callable[..., Any]
 ) -> None:
     federation = Federation(tmp_path, fedgrain)
-    with federation.network() as network:
+    with ConnectProxy() as proxy, federation.network() as network:
         (command,) = typed(federation.commands, "fedgrain flower apply")
         assert "let in: herbarium, museum, zoo" in network.call("apply", command)
         found = federation.findings("museum")
@@ -33,7 +83,9 @@ def test_registered_sites_train_others_are_refused_and_faults_cost_one_update(
         assert found["name"]["text"] == "museum is a site of the app"
         assert "the key belongs to museum, until " in found["identity"]["text"]
         (tmp_path / "herbarium" / "hang").touch()
-        nodes = {site: federation.start_site(network, site) for site in SITES}
+        (tmp_path / "museum" / "site.toml").write_text("[work]\nepochs = 5\n")
+        nodes = {site: federation.start_site(network, site) for site in ("museum", "herbarium")}
+        nodes["zoo"] = through_a_proxy(federation, network, proxy)
 
         write_key_pair(tmp_path / "stranger")
         strange = ["--key", tmp_path / "stranger", "--certificate", tmp_path / "zoo" / "ca.crt"]
@@ -55,6 +107,7 @@ def test_registered_sites_train_others_are_refused_and_faults_cost_one_update(
         federation.bring_back(network, "herbarium")
         wait_until(lambda: "herbarium" in taking_part(federation.lines()[-1]), "it is back")
         log = run.text()
+        the_owner_decides(federation, nodes["museum"], run)
 
         wait_until(lambda: "400" in plain.text(), "a plain site is refused")
         assert "SuperNode ID" not in plain.text()

@@ -53,7 +53,7 @@ CONFIG = Config(
     rounds=3,
     average_rounds=2,
     cycles=1,
-    client_time_limit=400.0,
+    client_time_limit=180.0,
 )
 SITES = ["museum", "zoo", "herbarium"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import socket
+import http.client
 import ssl
 import stat
 from collections.abc import Iterator
@@ -35,6 +35,7 @@ from fedgrain.folders.manifest import read_manifest
 from fedgrain.handover.passing import PACKAGE
 from fedgrain.membership.findings import Finding
 from fedgrain.membership.join import SiteCredentials
+from fedgrain.membership.reaching import proxy_for, reached
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.preparation.prepare import Prepared
 from fedgrain.sites.site import Site, alone, prepare_site
@@ -179,16 +180,18 @@ def check_server(server: Server, *, register: bool = True) -> Iterator[Finding]:
 
 
 def _connection(host: str, port: int, certificate: Path) -> list[Finding]:
+    through = f" through the proxy {proxy}" if (proxy := proxy_for(host)) else ""
     try:
-        plain = socket.create_connection((host, port), _CONNECT_SECONDS)
-    except OSError as error:
+        plain = reached(host, port, _CONNECT_SECONDS)
+    except (OSError, http.client.HTTPException) as error:
+        told = getattr(error, "strerror", None) or one_line(error, 200)
         text = (
-            f"nothing answers at {host}:{port} ({error.strerror or error}); is the server "
+            f"nothing answers at {host}:{port}{through} ({told}); is the server "
             "started, is the address right, does a firewall let port "
             f"{port} through?"
         )
         return [Finding("connection", False, text)]
-    good = Finding("connection", True, f"{host}:{port} answers")
+    good = Finding("connection", True, f"{host}:{port} answers{through}")
     with plain:
         try:
             context = ssl.create_default_context(cafile=certificate)
