@@ -41,7 +41,9 @@ HOLDS = {
     "sites": "Flower: sites",
     "membership": "Flower: who takes part",
     "pictures": "drawn",
-    "report": "pages",
+    "pages": "blocks, tables",
+    "sections": "looks at a model",
+    "report": "pages about runs",
     "refinement": "finer labels",
     "cli": "fedgrain ...",
 }
@@ -72,7 +74,9 @@ FLOWS = {  # from: (to, what)
     ("deployment", "sites"): "",
     ("sites", "membership"): "",
     ("membership", "pictures"): "run folders",
-    ("pictures", "report"): "",
+    ("pictures", "pages"): "",
+    ("pages", "sections"): "",
+    ("sections", "report"): "",
     ("report", "refinement"): "",
     ("refinement", "cli"): "",
 }

@@ -28,7 +28,8 @@ ROOMS = (
     "taxonomy", "knowledge", "data", "folders", "importers", "readers", "nets", "heads", "scoring",
     "calibration", "trunks", "federated", "engines", "models", "preparation", "runs", "exports",
     "studies", "benchmark", "policy", "records", "messages", "handover", "deployment", "sites",
-    "membership", "pictures", "report", "refinement", "cli",
+    "membership", "pictures", "pages", "sections", "report", "refinement",
+    "cli",
 )  # fmt: skip
 
 

@@ -3,13 +3,13 @@
 import numpy as np
 
 from fedgrain.data import LabelledImages
-from fedgrain.report.answers import Answers
+from fedgrain.pages.glossary import WORDS
+from fedgrain.pages.page_parts import Page
 from fedgrain.report.close_view import Look, show
-from fedgrain.report.glossary import WORDS
-from fedgrain.report.knowledge_block import knowledge_block, knowledge_view
-from fedgrain.report.model_inspection import Sites, inspection_of
-from fedgrain.report.page_parts import Page
-from fedgrain.report.sites_section import SiteLabels
+from fedgrain.sections.answers import Answers
+from fedgrain.sections.knowledge_block import knowledge_block, knowledge_view
+from fedgrain.sections.model_inspection import Sites, inspection_of
+from fedgrain.sections.sites_section import SiteLabels
 from fedgrain.taxonomy import Taxonomy
 
 CLASSES, GROUPS, FAMILIES = 1_911, 10, 100

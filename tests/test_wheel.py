@@ -70,7 +70,7 @@ def test_wheel_holds_all_of_the_package(wheel):
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert held == files
-    needed = ("py.typed", "report/templates/report.html.j2", "taxonomy/resources/wordnet-nouns.xz")
+    needed = ("py.typed", "pages/templates/report.html.j2", "taxonomy/resources/wordnet-nouns.xz")
     assert {f"fedgrain/{name}" for name in needed} <= held
 
 

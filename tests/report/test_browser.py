@@ -11,7 +11,7 @@ from PIL import Image
 from browsing import check_accessible, column, keep, needs_chromium
 from fedgrain.models.predict_files import PredictedFile
 from fedgrain.models.trained_model import Prediction
-from fedgrain.report.predictions_page import page_of_predictions
+from fedgrain.pages.predictions_page import page_of_predictions
 from reported_runs import BREAKS_OUT, SCRIPT
 
 pytestmark = needs_chromium

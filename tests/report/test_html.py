@@ -17,14 +17,14 @@ from fedgrain import Config
 from fedgrain.checked_json import read_checked_json
 from fedgrain.cli import main
 from fedgrain.errors import ReportError, RunError
+from fedgrain.pages.page_tables import percent, setting
 from fedgrain.pictures.interactive_plots import MOST_POINTS, over_alpha, thinned
 from fedgrain.pictures.map_plots import knowledge_map
-from fedgrain.report.branches import branches_of, wrong_at
 from fedgrain.report.html import page_of, render, script_hash, write_report
-from fedgrain.report.model_inspection import Sites
-from fedgrain.report.page_tables import percent, setting
 from fedgrain.report.run_results import knowledge_name, run_sentence
 from fedgrain.scoring.metrics import cut_back
+from fedgrain.sections.branches import branches_of, wrong_at
+from fedgrain.sections.model_inspection import Sites
 from fedgrain.studies.intervals import estimate
 from fedgrain.taxonomy import Taxonomy
 from reported_runs import BREAKS_OUT, FOLDER, SCRIPT

@@ -1,6 +1,6 @@
 """Who moved the model: a hostile and a broken site stand out, honest ones do not."""
 
-from fedgrain.report.movement_block import movement_block
+from fedgrain.sections.movement_block import movement_block
 
 
 def line(**sites: tuple[float, float | None]) -> dict:

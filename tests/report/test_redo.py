@@ -88,7 +88,7 @@ def test_scores_and_images_per_site_are_those_of_the_manifest(own_run, monkeypat
 
 
 def test_an_older_run_did_not_record_where_it_was_started(trained, tmp_path):
-    from fedgrain.report.redo import run_command, started_in
+    from fedgrain.pages.redo import run_command, started_in
 
     place = RunFolder(tmp_path)
     assert started_in(place) is None

@@ -10,11 +10,13 @@ import pytest
 from fedgrain.data import LabelledImages
 from fedgrain.models.label_check import Doubt, LabellerFinding
 from fedgrain.pictures.interactive_plots import tree_trace
-from fedgrain.report.answers import Answers
-from fedgrain.report.branches import Branch, branches_of, worst, wrong_at
-from fedgrain.report.calibration_block import calibration_block, reliability_by_depth
-from fedgrain.report.classes_section import classes_section
-from fedgrain.report.confusion import (
+from fedgrain.report.html import render
+from fedgrain.scoring.metrics import cut_back
+from fedgrain.sections.answers import Answers
+from fedgrain.sections.branches import Branch, branches_of, worst, wrong_at
+from fedgrain.sections.calibration_block import calibration_block, reliability_by_depth
+from fedgrain.sections.classes_section import classes_section
+from fedgrain.sections.confusion import (
     MOST_GROUPS,
     confusion_block,
     depths_with_room,
@@ -22,12 +24,10 @@ from fedgrain.report.confusion import (
     often_confused,
     pairs_sheet,
 )
-from fedgrain.report.coverage_section import coverage_section
-from fedgrain.report.headline import plain_headline
-from fedgrain.report.html import render
-from fedgrain.report.labellers_section import labellers_block, labellers_section
-from fedgrain.report.sites_section import rounds_sheet
-from fedgrain.scoring.metrics import cut_back
+from fedgrain.sections.coverage_section import coverage_section
+from fedgrain.sections.headline import plain_headline
+from fedgrain.sections.labellers_section import labellers_block, labellers_section
+from fedgrain.sections.sites_section import rounds_sheet
 from large_page import CLASSES, FAMILIES, GROUPS, drawn_answers, large_page, large_tree
 from small_federation import NODE, TREE
 

@@ -176,7 +176,7 @@ def _pieces(
         made: Iterator[str] = write(rows, predicted_by(run, ranks, entry.ranks))
         return made
     if form == "html":
-        from fedgrain.report.predictions_page import page_of_predictions
+        from fedgrain.pages.predictions_page import page_of_predictions
 
         return page_of_predictions(rows, run)
     from fedgrain.models.prediction_formats import FORMATS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from fedgrain.report.templating import environment, script_hash, template_text
+from fedgrain.pages.templating import environment, script_hash, template_text
 from fedgrain.text import encodable, one_line
 from fedgrain.version import __version__
 

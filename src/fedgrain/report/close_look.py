@@ -6,21 +6,21 @@ from collections.abc import Mapping
 
 from fedgrain.errors import FedgrainError, ReportError
 from fedgrain.models.model_folder import load
+from fedgrain.pages.redo import with_places_found
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import load_images
-from fedgrain.report.answers import Watch, no_watch
 from fedgrain.report.close_view import Look, show
-from fedgrain.report.knowledge_block import knowledge_view
-from fedgrain.report.labellers_section import (
+from fedgrain.runs.run_folder import RunFolder
+from fedgrain.sections.answers import Watch, no_watch
+from fedgrain.sections.knowledge_block import knowledge_view
+from fedgrain.sections.labellers_section import (
     found_labellers,
     labellers_block,
     labellers_section,
 )
-from fedgrain.report.model_inspection import inspect, site_labels, sites_of
-from fedgrain.report.redo import with_places_found
-from fedgrain.report.sites_section import rounds_sheet
-from fedgrain.runs.run_folder import RunFolder
+from fedgrain.sections.model_inspection import inspect, site_labels, sites_of
+from fedgrain.sections.sites_section import rounds_sheet
 
 
 def look_closely(

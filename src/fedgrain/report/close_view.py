@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedgrain.data.images import LabelledImages
+from fedgrain.pages.page_parts import Block, Close, Section, TreeNode, View
+from fedgrain.pages.page_tables import Sheet, percent, sheet
 from fedgrain.pictures.interactive_plots import sunburst
-from fedgrain.report.branches import FEWEST_SAMPLES, worst
-from fedgrain.report.calibration_block import calibration_block
-from fedgrain.report.classes_section import classes_section
-from fedgrain.report.confusion import confusion_block
-from fedgrain.report.coverage_section import coverage_section
-from fedgrain.report.headline import plain_headline
-from fedgrain.report.model_inspection import Inspection
-from fedgrain.report.page_parts import Block, Close, Section, TreeNode, View
-from fedgrain.report.page_tables import Sheet, percent, sheet
-from fedgrain.report.sites_section import SiteLabels, sites_section
+from fedgrain.sections.branches import FEWEST_SAMPLES, worst
+from fedgrain.sections.calibration_block import calibration_block
+from fedgrain.sections.classes_section import classes_section
+from fedgrain.sections.confusion import confusion_block
+from fedgrain.sections.coverage_section import coverage_section
+from fedgrain.sections.headline import plain_headline
+from fedgrain.sections.model_inspection import Inspection
+from fedgrain.sections.sites_section import SiteLabels, sites_section
 from fedgrain.taxonomy import Taxonomy
 
 

@@ -15,11 +15,11 @@ from plotly.offline import get_plotlyjs
 
 from fedgrain.errors import ReportError
 from fedgrain.files import write_text
+from fedgrain.pages.page_parts import Page
+from fedgrain.pages.templating import environment, script_hash, template_text
 from fedgrain.pictures.interactive_plots import tree_trace
 from fedgrain.plugins import Trust
-from fedgrain.report.answers import Watch, no_watch
-from fedgrain.report.page_parts import Page
-from fedgrain.report.templating import environment, script_hash, template_text
+from fedgrain.sections.answers import Watch, no_watch
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.version import __version__
 

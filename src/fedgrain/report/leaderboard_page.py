@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedgrain.files import write_text
+from fedgrain.pages.page_parts import Page
+from fedgrain.pages.page_tables import sheet_of
 from fedgrain.report.html import render
-from fedgrain.report.page_parts import Page
-from fedgrain.report.page_tables import sheet_of
 from fedgrain.studies.tables import Table
 
 _NOTE = (

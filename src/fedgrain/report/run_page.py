@@ -9,16 +9,13 @@ from typing import Any
 
 from fedgrain.errors import RunError
 from fedgrain.files import read_text
+from fedgrain.pages.glossary import WORDS
+from fedgrain.pages.page import environment_of, settings_sheet
+from fedgrain.pages.page_parts import Page, Section
+from fedgrain.pages.redo import run_command
 from fedgrain.plugins import Trust
 from fedgrain.preparation.config import Config
-from fedgrain.report.answers import Watch, no_watch
 from fedgrain.report.close_look import look_closely
-from fedgrain.report.glossary import WORDS
-from fedgrain.report.knowledge_block import knowledge_block
-from fedgrain.report.movement_block import movement_block
-from fedgrain.report.page import environment_of, settings_sheet
-from fedgrain.report.page_parts import Page, Section
-from fedgrain.report.redo import run_command
 from fedgrain.report.run_results import (
     depth_sheet,
     knowledge_name,
@@ -26,9 +23,12 @@ from fedgrain.report.run_results import (
     score_sheet,
     training_block,
 )
-from fedgrain.report.sites_section import rounds_sheet
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.validation_score import describe
+from fedgrain.sections.answers import Watch, no_watch
+from fedgrain.sections.knowledge_block import knowledge_block
+from fedgrain.sections.movement_block import movement_block
+from fedgrain.sections.sites_section import rounds_sheet
 
 
 def run_page(

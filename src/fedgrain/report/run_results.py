@@ -7,14 +7,14 @@ from statistics import fmean
 from typing import Any
 
 from fedgrain.catalogue import rounds_axis
+from fedgrain.pages.page import curves_view
+from fedgrain.pages.page_parts import Block
+from fedgrain.pages.page_tables import Sheet, percent, sheet
 from fedgrain.preparation.config import Config
-from fedgrain.report.branches import worst
-from fedgrain.report.model_inspection import Inspection
-from fedgrain.report.page import curves_view
-from fedgrain.report.page_parts import Block
-from fedgrain.report.page_tables import Sheet, percent, sheet
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.validation_score import describe
+from fedgrain.sections.branches import worst
+from fedgrain.sections.model_inspection import Inspection
 from fedgrain.studies.methods import method_name
 
 

@@ -8,11 +8,11 @@ from statistics import fmean
 from typing import Any
 
 from fedgrain.catalogue import rounds_axis
+from fedgrain.pages.page import curves_view
+from fedgrain.pages.page_parts import Block, View
+from fedgrain.pages.page_tables import setting, sheet, sheet_of
 from fedgrain.pictures.interactive_plots import over_alpha
 from fedgrain.pictures.site_figures import alone_plot, by_site
-from fedgrain.report.page import curves_view
-from fedgrain.report.page_parts import Block, View
-from fedgrain.report.page_tables import setting, sheet, sheet_of
 from fedgrain.report.study_look import finished_runs
 from fedgrain.studies.alone import AloneRow, alone_note, alone_rows, alone_tables
 from fedgrain.studies.collect import Results

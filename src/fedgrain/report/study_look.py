@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fedgrain.plugins import Trust
 from fedgrain.preparation.config import Config
-from fedgrain.report.answers import Watch
 from fedgrain.report.close_look import look_closely
 from fedgrain.report.close_view import Look
-from fedgrain.report.knowledge_block import knowledge_block
 from fedgrain.runs.run_folder import RunFolder
+from fedgrain.sections.answers import Watch
+from fedgrain.sections.knowledge_block import knowledge_block
 from fedgrain.studies.collect import Results
 from fedgrain.studies.methods import Skew, is_bound, skew_name
 from fedgrain.studies.planned_runs import cell_runs

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedgrain.files import read_text
+from fedgrain.pages.glossary import WORDS
+from fedgrain.pages.page import environment_of
+from fedgrain.pages.page_parts import Page
+from fedgrain.pages.page_tables import sheet_of
 from fedgrain.plugins import Trust
-from fedgrain.report.answers import Watch, no_watch
-from fedgrain.report.glossary import WORDS
-from fedgrain.report.page import environment_of
-from fedgrain.report.page_parts import Page
-from fedgrain.report.page_tables import sheet_of
 from fedgrain.report.study_blocks import score_blocks, training_block
 from fedgrain.report.study_look import look_at_best
 from fedgrain.report.study_settings import redo_commands, settings_sheets
 from fedgrain.runs.run_folder import RunFolder
+from fedgrain.sections.answers import Watch, no_watch
 from fedgrain.studies.collect import read_results
 from fedgrain.studies.headline import sentence
 from fedgrain.studies.planned_runs import plan_runs

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from fedgrain.checked_json import read_checked_json
-from fedgrain.report.page import settings_sheet
-from fedgrain.report.page_tables import Sheet, setting, sheet
-from fedgrain.report.redo import run_command, study_command
+from fedgrain.pages.page import settings_sheet
+from fedgrain.pages.page_tables import Sheet, setting, sheet
+from fedgrain.pages.redo import run_command, study_command
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.collect import Results
 from fedgrain.studies.methods import method_name

@@ -13,7 +13,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from fedgrain.models.predict_files import PredictedFile
-from fedgrain.report.templating import environment, template_text
+from fedgrain.pages.templating import environment, template_text
 from fedgrain.text import encodable, one_line
 from fedgrain.version import __version__
 

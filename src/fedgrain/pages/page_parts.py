@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fedgrain.pages.page_tables import Sheet
 from fedgrain.pictures.interactive_plots import Figure
-from fedgrain.report.page_tables import Sheet
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fedgrain.data.images import LabelledImages
-from fedgrain.report.answers import Answers
-from fedgrain.report.page_parts import Section
-from fedgrain.report.page_tables import Entry, Sheet, percent, sheet
+from fedgrain.pages.page_parts import Section
+from fedgrain.pages.page_tables import Entry, Sheet, percent, sheet
 from fedgrain.runs.coverage import held_shares
+from fedgrain.sections.answers import Answers
 
 _SPREAD = 2.0  # standard errors that chance explains
 _USUAL = 0.9  # the guarantee that is shown per class

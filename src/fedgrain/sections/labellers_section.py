@@ -15,13 +15,13 @@ from fedgrain.heads import DecoupledModel
 from fedgrain.knowledge import project_known
 from fedgrain.models.label_check import Doubt, LabellerFinding, Wrote, check_labels
 from fedgrain.models.trained_model import TrainedModel
+from fedgrain.pages.page_parts import Block, Pictured, Section, View
+from fedgrain.pages.page_tables import Sheet, percent, sheet
 from fedgrain.pictures.interactive_plots import knowledge_sunburst
 from fedgrain.pictures.map_plots import knowledge_map
-from fedgrain.report.answers import spaced
-from fedgrain.report.knowledge_block import named_columns
-from fedgrain.report.model_inspection import picture
-from fedgrain.report.page_parts import Block, Pictured, Section, View
-from fedgrain.report.page_tables import Sheet, percent, sheet
+from fedgrain.sections.answers import spaced
+from fedgrain.sections.knowledge_block import named_columns
+from fedgrain.sections.model_inspection import picture
 from fedgrain.taxonomy import Taxonomy
 
 _MOST_IMAGES = 10_000  # of all sites together, evenly spaced

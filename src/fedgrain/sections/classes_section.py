@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedgrain.report.answers import Answers
-from fedgrain.report.confusion import often_confused
-from fedgrain.report.page_parts import Section
-from fedgrain.report.page_tables import Entry, Sheet, percent, sheet
+from fedgrain.pages.page_parts import Section
+from fedgrain.pages.page_tables import Entry, Sheet, percent, sheet
 from fedgrain.scoring.breakdown import per_class
+from fedgrain.sections.answers import Answers
+from fedgrain.sections.confusion import often_confused
 
 
 def classes_section(tested: Answers) -> Section:

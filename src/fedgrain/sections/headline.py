@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedgrain.report.answers import Answers
+from fedgrain.sections.answers import Answers
 
 _OUT_OF = 100  # with fewer images the sentence has their own number
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fedgrain.pages.page_parts import Block, View
+from fedgrain.pages.page_tables import percent, sheet
 from fedgrain.pictures.map_plots import knowledge_map
-from fedgrain.report.confusion import depths_with_room, ends_at
-from fedgrain.report.model_inspection import Sites
-from fedgrain.report.page_parts import Block, View
-from fedgrain.report.page_tables import percent, sheet
+from fedgrain.sections.confusion import depths_with_room, ends_at
+from fedgrain.sections.model_inspection import Sites
 from fedgrain.taxonomy import Taxonomy
 
 _NAMED_CLASSES = 60  # more names do not fit under a map

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedgrain.checked_json import read_checked_json
+from fedgrain.pages.page_parts import View
+from fedgrain.pages.page_tables import Entry, Sheet, setting, sheet
+from fedgrain.pages.redo import STARTED_IN
 from fedgrain.pictures.interactive_plots import curves, thinned
-from fedgrain.report.page_parts import View
-from fedgrain.report.page_tables import Entry, Sheet, setting, sheet
-from fedgrain.report.redo import STARTED_IN
 from fedgrain.runs.run_folder import RunFolder
 
 _MOST_ROWS = 40  # of the table next to a training curve

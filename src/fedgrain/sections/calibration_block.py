@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedgrain.pages.page_parts import Block, View
+from fedgrain.pages.page_tables import percent, sheet
 from fedgrain.pictures.map_plots import reliability_plot
-from fedgrain.report.answers import Answers
-from fedgrain.report.page_parts import Block, View
-from fedgrain.report.page_tables import percent, sheet
 from fedgrain.scoring.calibration import Reliability, reliability
+from fedgrain.sections.answers import Answers
 
 _FEWEST = 20  # images of a depth whose calibration says something
 _SMALL = 0.03  # a difference not worth mentioning

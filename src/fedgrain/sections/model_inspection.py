@@ -23,10 +23,10 @@ from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import prepare, prepare_from
 from fedgrain.preparation.zero_shot import hide_unseen
-from fedgrain.report.answers import Answers, Watch, no_watch, predict_again
-from fedgrain.report.branches import Branch, branches_of, worst, wrong_at
-from fedgrain.report.sites_section import SiteLabels
 from fedgrain.scoring.breakdown import NodeScores, per_node
+from fedgrain.sections.answers import Answers, Watch, no_watch, predict_again
+from fedgrain.sections.branches import Branch, branches_of, worst, wrong_at
+from fedgrain.sections.sites_section import SiteLabels
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.trunks import TrunkSpec
 

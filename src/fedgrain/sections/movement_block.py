@@ -7,9 +7,9 @@ from statistics import median
 from typing import Any
 
 from fedgrain.catalogue import rounds_axis
-from fedgrain.report.page import curves_view
-from fedgrain.report.page_parts import Block, View
-from fedgrain.report.page_tables import Sheet, sheet
+from fedgrain.pages.page import curves_view
+from fedgrain.pages.page_parts import Block, View
+from fedgrain.pages.page_tables import Sheet, sheet
 
 _MOST_CURVES = 12  # sites; those that differ most from the others
 _FAR = 3.0  # times the median of the round

@@ -13,7 +13,7 @@ from markupsafe import Markup
 def environment() -> Environment:
     """Return the templates of this room; a name that is missing is an error."""
     made = Environment(
-        loader=PackageLoader("fedgrain.report"),
+        loader=PackageLoader("fedgrain.pages"),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
@@ -33,7 +33,7 @@ def breakable(text: str) -> Markup:
 
 def template_text(name: str) -> str:
     """Return a file of the templates as it is, such as a style sheet."""
-    return (files("fedgrain.report") / "templates" / name).read_text("utf-8")
+    return (files("fedgrain.pages") / "templates" / name).read_text("utf-8")
 
 
 def script_hash(text: str) -> str:

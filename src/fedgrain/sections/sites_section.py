@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from fedgrain.data.images import LabelledImages
 from fedgrain.models.label_check import Wrote
-from fedgrain.report.answers import Answers
-from fedgrain.report.page_parts import Section
-from fedgrain.report.page_tables import Entry, Sheet, percent, sheet
+from fedgrain.pages.page_parts import Section
+from fedgrain.pages.page_tables import Entry, Sheet, percent, sheet
 from fedgrain.scoring.metrics import hierarchical_scores
+from fedgrain.sections.answers import Answers
 from fedgrain.taxonomy import Taxonomy
 
 _MOST_COLUMNS = 12  # sites; more do not fit beside each other

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgrain.pages.page_parts import Block, View
+from fedgrain.pages.page_tables import Sheet, percent, sheet
 from fedgrain.pictures.map_plots import confusion_map, unique_names
-from fedgrain.report.answers import Answers
-from fedgrain.report.page_parts import Block, View
-from fedgrain.report.page_tables import Sheet, percent, sheet
+from fedgrain.sections.answers import Answers
 from fedgrain.taxonomy import Taxonomy
 
 Nodes = NDArray[np.int64]
