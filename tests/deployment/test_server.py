@@ -260,3 +260,25 @@ def test_what_leaves_is_as_coarse_as_the_owner_says(tmp_path: Path) -> None:
         tuple(v) if isinstance(v, list) else v for v in answer.metric_records["counts"].values()
     }
     assert rows <= {1, (1, 1, 1), (1, 1), (1, 1, 1, 1)} and "time" not in answer
+
+
+@pytest.mark.parametrize(
+    ("policy", "helps"),
+    [("digits = 1", True), ("calibration = false", False), ("count_rounding = 5", False)],
+)
+def test_what_calibrates_the_model_is_checked_by_the_policy_and_recorded(
+    tmp_path: Path, policy: str, helps: bool
+) -> None:
+    (tmp_path / "site.toml").write_text(f"[leaves]\n{policy}\n")
+    package, settings, wire = app_of_real_sites(
+        tmp_path, {"policy": str(tmp_path / "site.toml")}, rounds=1, validation_share=0.5
+    )
+    serve(wire, package, settings)
+    kept = model_folder.load(tmp_path / "run", trust_code=True).calibration
+    assert kept is not None and kept.images == (16 if helps else 8)
+    for name in SITES:
+        found = read_audit(tmp_path / f"{name}.jsonl")
+        left = {part.kind: part.messages for part in found.left}
+        own = helps or name != SITES[-1]
+        assert left.get("sums and counts that calibrate", 0) == (2 if own else 0)
+        assert found.declined == ({} if own else {"leaves.calibration": 2}) and not found.failed

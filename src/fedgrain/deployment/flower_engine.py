@@ -24,7 +24,7 @@ from fedgrain.federated.engine import Task
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.federated.local_training import Update
 from fedgrain.federated.settings import TrainingSettings
-from fedgrain.messages.calibration_counts import calibrated_by_sites
+from fedgrain.messages.calibration_counts import CALIBRATION, calibrated_by_sites
 from fedgrain.messages.limits import Bounded, bounded_scores, count_limit, without_outliers
 from fedgrain.messages.replies import (
     outcome_of,
@@ -247,15 +247,17 @@ class FlowerEngine:
         models = models_of(model.net)
 
         def ask_all(what: str, about: Mapping[str, str]) -> dict[int, Mapping[str, Any]]:
-            return self._answers(models, what, **about)
+            return self._answers(models, what, CALIBRATION, **about)
 
         return calibrated_by_sites(ask_all, self.model.taxonomy, self._most_samples)
 
-    def _answers(self, models: Models, what: str, **about: str) -> dict[int, Mapping[str, Any]]:
+    def _answers(
+        self, models: Models, what: str, record: str = "scores", **about: str
+    ) -> dict[int, Mapping[str, Any]]:
         """Ask every connected site for scores; return what those sent that answered."""
         work = dict.fromkeys(sorted(self._nodes), models)
         return {
-            client: answer.content.metric_records.get("scores", {})
+            client: answer.content.metric_records.get(record, {})
             for client, answer in self._ask_sites(
                 work, "evaluate", None, what=what, **about
             ).items()

@@ -46,6 +46,8 @@ LEAVES = (
     "how many samples enter the loss, in all and per branch of the taxonomy{rounded}: "
     "this shows the server the histogram of your labels",
     "validation scores of each round, and over how many samples they are",
+    "at the end, if sites validate: sums of losses over the validation images, and how many images "
+    "of each label have a score in each of 1,026 steps",
     "the name of the site, and of the type of an error if one happens",
 )
 _LEAVES_PRIVATELY = (

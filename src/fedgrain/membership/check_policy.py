@@ -62,6 +62,11 @@ def limits(policy: Policy) -> list[str]:
     found = [f"may leave: updates{''.join(f', {name}' for name in leaves)}"]
     if policy.count_rounding > 1 and policy.counts:
         found.append(f"counts in multiples of {policy.count_rounding}")
+    found.append(
+        "sums and counts that calibrate the model may leave"
+        if policy.calibrates
+        else "nothing that calibrates the model leaves"
+    )
     if policy.digits is not None:
         found.append(f"losses and scores with {policy.digits} digits")
     if policy.cores is not None:

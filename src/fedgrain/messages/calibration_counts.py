@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from flwr.app import RecordDict
 
 from fedgrain.calibration.record import (
     COUNTED,
@@ -28,8 +29,15 @@ from fedgrain.messages.wire import whole_number
 from fedgrain.taxonomy.tree import Taxonomy
 
 TEMPERATURE, COUNTS = "temperature", "counts"  # what a site is asked for, one after the other
+CALIBRATION = "calibration"  # the record of an answer
 SOURCE = "the validation images of the sites"
 Ask = Callable[[str, Mapping[str, str]], Mapping[int, Mapping[str, Any]]]
+
+
+def calibrates(content: RecordDict) -> bool:
+    """Return whether a message asks for what calibrates a model."""
+    about = content.config_records.get("about")
+    return about is not None and about.get("what") in (TEMPERATURE, COUNTS)
 
 
 def sums_sent(sums: Sums) -> dict[str, list[float]]:

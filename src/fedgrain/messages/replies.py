@@ -49,7 +49,8 @@ def refused(content: RecordDict, sent: RecordDict, kind: str) -> Fault | None:
     This checks only names and lengths; nothing is decoded.
     """
     models = sent.array_records if kind == "train" else {}
-    metrics = {"time", *{"train": ["releases"], "query": ["counts"]}.get(kind, ["scores"])}
+    asked = {"train": ["releases"], "query": ["counts"]}.get(kind, ["scores", "calibration"])
+    metrics = {"time", *asked}
     metrics |= {f"{key} told" for key in models}
     configs = {"failed", "about", HEAD} | set(models)
     known = ((content.array_records, set(models)), (content.metric_records, metrics),

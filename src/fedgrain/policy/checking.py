@@ -34,6 +34,7 @@ class Asked:
     trained: int  # messages to train that this run has had so far
     trained_in_all: int
     now: datetime  # local time of the site
+    calibrates: bool = False  # it asks for sums or counts that calibrate the model
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,9 @@ def _work(policy: Policy, asked: Asked) -> Iterator[Verdict]:
 def _leaves(policy: Policy, asked: Asked) -> Iterator[Verdict]:
     if asked.kind == "evaluate":
         yield Verdict("leaves.scores", policy.scores, "scores are asked for")
+    if asked.calibrates:
+        text = "exact sums of losses and counts of scores are asked for"
+        yield Verdict("leaves.calibration", policy.calibrates, text)
     if policy.noise is not None:
         text = f"the noise multiplier is {asked.noise:g}, the least is {policy.noise:g}"
         yield Verdict("leaves.noise", asked.noise >= policy.noise, text)

@@ -21,7 +21,10 @@ _FIELDS = {
     "server": ("addresses",),
     "app": ("sha256", "tree"),
     "work": ("rounds", "rounds_in_all", "epochs", "hours", "days", "cores", "memory"),
-    "leaves": ("losses", "scores", "counts", "count_rounding", "digits", "noise", "epsilon"),
+    "leaves": (
+        *("losses", "scores", "counts", "calibration"),
+        *("count_rounding", "digits", "noise", "epsilon"),
+    ),
     "ask": ("before",),
 }
 SECTIONS = (*_FIELDS, "config")
@@ -94,11 +97,21 @@ class Policy:
     losses: bool = True
     scores: bool = True
     counts: bool = True
+    calibration: bool = True  # sums of losses and counts of scores, at the end of a run
     count_rounding: int = 1
     digits: int | None = None  # of losses and scores
     noise: float | None = None  # least noise multiplier of differential privacy
     epsilon: float | None = None
     before: tuple[str, ...] = ()  # what a person must allow: "app", "run"
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the site helps to calibrate a model: with exact sums and counts, or not at all.
+
+        A guarantee cannot rest on rounded counts.
+        """
+        exact = self.losses and self.scores and self.counts and self.count_rounding == 1
+        return self.calibration and exact
 
 
 def read_policy(path: Path) -> Policy:
@@ -214,6 +227,6 @@ _READ: Mapping[str, Callable[[str, Any], Any]] = {
     "addresses": _texts(), "sha256": _texts(pattern=_DIGEST), "tree": _texts(pattern=_DIGEST),
     "rounds": _whole(0), "rounds_in_all": _whole(0), "epochs": _whole(1), "hours": _hours,
     "days": _texts(DAYS), "cores": _whole(1), "memory": _memory, "losses": _flag, "scores": _flag,
-    "counts": _flag, "count_rounding": _whole(1), "digits": _whole(0), "noise": _positive,
-    "epsilon": _positive, "before": _texts(ASK),
+    "counts": _flag, "calibration": _flag, "count_rounding": _whole(1), "digits": _whole(0),
+    "noise": _positive, "epsilon": _positive, "before": _texts(ASK),
 }  # fmt: skip

@@ -21,6 +21,7 @@ from fedgrain.deployment.ledger import SiteLedger
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.errors import DeploymentError
 from fedgrain.handover.passing import Request
+from fedgrain.messages.calibration_counts import CALIBRATION, calibrates
 from fedgrain.messages.fingerprints import (
     DECLINED,
     fingerprint,
@@ -72,7 +73,7 @@ class Guard:
         entry = {"what": "came", **about(request, content), **fingerprint(content)}
         try:
             policy = self.policy()
-            rules = self._check(policy, request)
+            rules = self._check(policy, request, content)
         except DeclinedError as error:
             self._record({**entry, "rule": f"declined by {error}"}, content)
             raise
@@ -83,7 +84,7 @@ class Guard:
             self._trained.setdefault(request.run, set()).add(request.message)
         return policy
 
-    def _check(self, policy: Policy, request: Request) -> list[str]:
+    def _check(self, policy: Policy, request: Request, content: RecordDict) -> list[str]:
         """Return the rules that allow a message."""
         if self.policy_path is None:
             return []
@@ -101,6 +102,7 @@ class Guard:
             trained=mine,
             trained_in_all=everyone,
             now=datetime.now().astimezone(),
+            calibrates=calibrates(content),
         )
         found = list(verdicts(policy, asked, allowances))
         for verdict in found:
@@ -131,6 +133,8 @@ class Guard:
         entry = {"what": "left", **about(request, sent), **fingerprint(answer)}
         if "failed" in answer or DECLINED in answer:
             entry["note"] = "that it failed" if "failed" in answer else "that it declined"
+        elif CALIBRATION in answer:
+            entry["note"] = "sums and counts that calibrate"
         elif (norm := update_norm(sent, answer)) is not None:
             entry["norm"] = norm
         if "releases" in answer:
@@ -181,6 +185,9 @@ def coarsened(policy: Policy, answer: RecordDict) -> RecordDict:
                 name: [round(mean, policy.digits), count] for name, (mean, count) in rows
             }
             answer[key] = MetricRecord(rounded)
+        elif key == CALIBRATION and policy.digits is not None and "sums" in record:
+            sums: Any = record["sums"]
+            answer[key] = MetricRecord({"sums": [round(value, policy.digits) for value in sums]})
     return answer
 
 

@@ -26,7 +26,7 @@ from fedgrain.federated import Fault, LabelledPart, Update
 from fedgrain.federated.averaging import State
 from fedgrain.folders.folder import load_folder
 from fedgrain.heads import branch_dataset
-from fedgrain.messages.calibration_counts import COUNTS, TEMPERATURE, counted_at_site
+from fedgrain.messages.calibration_counts import CALIBRATION, calibrates, counted_at_site
 from fedgrain.messages.wire import (
     Counts,
     correction_of,
@@ -151,7 +151,7 @@ class Site:
         models = unpack(content)
         own = self.engine.trainer.federation.clients[0].validation or NOTHING
         scores: dict[str, list[float]] = {}
-        if content.config_records["about"]["what"] in (TEMPERATURE, COUNTS):
+        if calibrates(content):
             return self._calibrate(content, own)
         if content.config_records["about"]["what"] == "hf" and len(own):
             scores = pairs_of(self._score(models), self.rounding)
@@ -172,13 +172,13 @@ class Site:
         Counts are exact or worth nothing: a guarantee cannot rest on rounded ones.
         """
         if self.rounding > 1:
-            return RecordDict({"scores": MetricRecord({})})
+            return RecordDict({CALIBRATION: MetricRecord({})})
         models = unpack(content)
         part = own[spaced(len(own), by_branch=None not in models)]
         logits = self.engine.validator.logits(models, part.indices)
         about = content.config_records["about"]
         sent = counted_at_site(self.engine.model.head, (logits, part.labels), about)
-        return RecordDict({"scores": MetricRecord(sent)})
+        return RecordDict({CALIBRATION: MetricRecord(sent)})
 
     def _score(self, models: Mapping[int | None, State]) -> ValidationScore:
         whole = models.get(None)
