@@ -1,7 +1,7 @@
 """Damaged sources for every format of ``fedgrain import``: 500 mutations each, and hostile texts.
 
-What goes wrong is told in one sentence and nothing is written; what goes well is a folder that can
-be read.
+What goes wrong is told in one sentence that names the file, and nothing is written; what goes well
+is a folder that can be read.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ def tried(sample: Sample, folder: Path, file: str, damage: Damage) -> int:
     written = sorted(path.name for path in folder.glob("out/*"))
     if told.code == 2 and (written or list(folder.glob(".out*"))):
         raise WrongError(f"refused, but it wrote {', '.join(written)}")
+    if told.code == 2 and str(folder) not in told.err:
+        raise WrongError(f"names no file: {told.err}")
     if told.code == 0:
         _read_again(folder / "out")
     return told.code

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from exported_models import random_model
+from exported_models import check_exported, random_model
 from fedgrain.catalogue import EXPORTS, HEADS
 from fedgrain.cli import main
 from fedgrain.errors import ExportError
 from fedgrain.exports.agreement import compared
-from fedgrain.exports.onnx_file import onnx_bytes, onnx_session
 from fedgrain.exports.tracing import traced
-from fedgrain.scoring import predict
 from fedgrain.taxonomy import from_json
 from own_parts import few_glyphs
 
@@ -26,24 +24,9 @@ MODELS = [*((name, False) for name in HEADS), ("cond-softmax", True)]
 @pytest.mark.parametrize(("head", "branches"), MODELS)
 def test_the_same_node_for_every_test_image(head, branches) -> None:
     """In onnxruntime and in torch, to 1e-4, for any number of images, by every rule."""
-    model = replace(random_model(head, branches=branches), calibration=CALIBRATED)
-    images = few_glyphs().of_split("test").images.copy()
-    own = model.node_log_probs(images).exp().numpy()
-    assert np.ptp(own[:, 1:], axis=0).max() > 0.05  # images differ, so that nothing hides
-    program = traced(model)
-    session = onnx_session(onnx_bytes(model, program), threads=1)
-    tables = {
-        "onnx": session.run(None, {"images": images})[0],
-        "torch": program.module()(torch.from_numpy(images)).numpy(),
-    }
-    assert session.run(None, {"images": images[:1]})[0] == pytest.approx(own[:1], abs=1e-4)
-    for name, found in tables.items():
-        assert np.abs(found - own).max() < 1e-4, name
-        for rule, threshold in (("leaf", None), ("threshold", 0.37), ("expected-hf", None)):
-            asked = (model.taxonomy, rule, threshold)
-            with np.errstate(divide="ignore"):
-                theirs = predict(np.log(found), *asked)
-            assert np.array_equal(theirs, predict(np.log(own), *asked)), (name, rule)
+    check_exported(
+        replace(random_model(head, branches=branches), calibration=CALIBRATED), differ=0.05
+    )
 
 
 def test_a_file_says_all_that_a_program_needs(run_folder, tmp_path, capsys) -> None:
