@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from fedgrain.handover.passing import Request
 from fedgrain.messages.wire import by_branch, pack, state_of
 from fedgrain.models.model_folder import load
 from fedgrain.preparation.config import Config
+from fedgrain.records.audit import read_audit
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.sites.answers import Answering
 from fedgrain.sites.noised_updates import Release, released
@@ -390,8 +392,13 @@ def test_noise_and_a_ledger_go_together_and_faults_have_no_name(
     assert sentence in capsys.readouterr().err
 
 
-def private_app(place: Path, **options: Any) -> tuple[Path, dict[str, Any], Wire]:
-    """Write an app of a benchmark; return it, its settings, and sites that answer as it says."""
+def private_app(
+    place: Path, own: Mapping[str, str] | None = None, **options: Any
+) -> tuple[Path, dict[str, Any], Wire]:
+    """Write an app of a benchmark; return it, its settings, and sites that answer as it says.
+
+    ``own`` are settings of the second site.
+    """
     config = Config(
         dataset="own_parts:few_glyphs", net="own_parts:SmallNet", clients=2, alpha=0.5,
         max_children=4,
@@ -405,9 +412,28 @@ def private_app(place: Path, **options: Any) -> tuple[Path, dict[str, Any], Wire
 
     def site(number: int) -> Answer:
         node = {"partition-id": number, "ledger": str(place / f"{number}.jsonl")}
+        node |= own or {} if number else {}
         return through(package, node, settings)
 
     return package, settings, Wire({10: site(0), 11: site(1)})
+
+
+def test_a_site_spends_no_more_than_its_owner_allows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    most = (PRIVACY.epsilon(1) + PRIVACY.epsilon(2)) / 2  # enough for one update
+    (tmp_path / "site.toml").write_text(f"[leaves]\nnoise = 2.0\nepsilon = {most}\n")
+    own = {"policy": str(tmp_path / "site.toml"), "record": str(tmp_path / "zoo.jsonl")}
+    package, settings, wire = private_app(tmp_path, own)
+    serve(wire, package, settings)
+    lines = RunFolder(tmp_path / "run").metrics_lines()
+    trained = [[client["client"] for client in line["clients"]] for line in lines]
+    assert trained == [["museum", "zoo"], ["museum"]]
+    (fault,) = lines[1]["faults"]
+    assert fault["kind"] == "declined" and "by leaves.epsilon: epsilon would be" in fault["fault"]
+    assert "declined train: leaves.epsilon" in capsys.readouterr().err
+    assert read_audit(tmp_path / "zoo.jsonl").epsilon == PRIVACY.epsilon(1)
+    assert len((tmp_path / "1.jsonl").read_text().splitlines()) == 1  # the ledger
 
 
 def test_a_resumed_run_pays_for_the_round_it_repeats(

@@ -205,6 +205,7 @@ LATER = f"{NOW + timedelta(hours=2):%H}:00-{NOW + timedelta(hours=3):%H}:00"
         ("[config]\nlr = {most = 0.001}", "config.lr", 1),
         (f'[app]\nsha256 = "{"0" * 64}"', "app.sha256", 1),
         (f'[work]\nhours = ["{LATER}"]', "work.hours", 1),
+        ("[leaves]\nnoise = 1.0", "leaves.noise", 1),
         ("[work]\nround = 1", "policy", 1),  # a file that cannot be read allows nothing
     ],
 )
