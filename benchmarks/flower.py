@@ -4,8 +4,8 @@ A real SuperLink and three SuperNodes on loopback, started as ``fedgrain flower 
 train the glyphs; the same run in one process goes before and after. Flower's share is the time of
 the exchanges in which no site loads or trains: messages, and waiting for them. ``--plain`` starts
 Flower's own SuperNodes, which look for a message every 3 seconds and start a program for each.
-``--memory N`` runs N rounds of a small net and prints the memory of every kind of process, after
-the first tenth and at the end.
+``--memory N`` runs N rounds of a small net, prints the memory of every kind of process after the
+first tenth and at the end, and whether it is flat.
 
     python benchmarks/flower.py [--quick] [--plain] [--memory N]
 """
@@ -27,6 +27,7 @@ from fedgrain.deployment.server_settings import Operation
 from flower_network import Network, command_of, free_port, processes_with, wait_until
 
 SITES = ["museum", "zoo", "herbarium"]
+GROWTH_MB, GROWTH = 20, 0.1  # that memory may grow between a tenth of the rounds and the end
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -100,8 +101,15 @@ def tell_memory(rounds: int, folder: Path) -> None:
         late = memory(network.home)
     seconds = [line["seconds"] for line in lines(traffic)]
     print(f"{rounds} rounds, {sum(seconds) / len(seconds):.2f} s each (largest of each kind, MB)")
+    growing = []
     for name, size in early.items():
         print(f"  {name:10} {size:6.0f} after a tenth, {late.get(name, 0):6.0f} at the end")
+        if late.get(name, 0) > size + max(GROWTH_MB, GROWTH * size):
+            growing.append(name)
+    told = f"NO: {', '.join(growing)}" if growing else "yes"
+    print(f"flat (at most {GROWTH_MB} MB or {GROWTH:.0%} more, whichever is larger): {told}")
+    if growing:
+        sys.exit(1)
 
 
 def in_process(config: Config, folder: Path) -> list[dict[str, Any]]:
