@@ -2,6 +2,7 @@
 
     python scripts/trust_figures.py errors RUN...     calibration error per depth, before and after
     python scripts/trust_figures.py coverage RUN...   coverage over 200 random splits of test images
+    python scripts/trust_figures.py restricted RUN... the same, a third of the leaves is possible
     python scripts/trust_figures.py strange RUN...    unseen classes (zero_shot) and other data
 
 A temperature is fitted on the validation images of the run; everything is measured on its test
@@ -23,8 +24,8 @@ import numpy as np
 import torch
 
 from fedgrain.arithmetic import one_thread
-from fedgrain.calibration.guarantee import node_cells, node_scores
-from fedgrain.calibration.node_sets import set_cells, set_scores
+from fedgrain.calibration.guarantee import guaranteed_nodes, node_cells, node_scores
+from fedgrain.calibration.node_sets import leaves_taken, set_cells, set_scores, walked_mass
 from fedgrain.calibration.record import tempered
 from fedgrain.calibration.score_counts import ScoreCounts
 from fedgrain.calibration.strangeness import strangeness
@@ -185,11 +186,51 @@ def _over_splits(
     return f"{np.mean(covered):.4f} | {lowest:.4f} | {one_leaf:.3f}"
 
 
+def restricted_coverage(folders: list[Path]) -> None:
+    """Print coverage where a random third of the leaves is possible, another in every split."""
+    print("| run | answer | coarse truths | guarantee | covered | images | one leaf |")
+    print("|---|---|---|---|---|---|---|")
+    for folder in folders:
+        run = Measured(folder)
+        truth = run.labels(run.test)
+        random = numpy_generator(0, "splits of calibration and test")
+        coarse = np.where(random.random(len(truth)) < 0.5, run.tree.parents[truth], truth)
+        for kind, cell in (("node", node_cells), ("set", set_cells)):
+            for written, share in ((truth, "none"), (np.asarray(coarse, np.int64), "half")):
+                cells = cell(run.tables()[1], written, run.tree)
+                for guarantee in GUARANTEES:
+                    row = _restricted_splits(run, kind, written, cells, guarantee)
+                    print(f"| {run.name} | {kind} | {share} | {guarantee} | {row} |", flush=True)
+
+
+def _restricted_splits(
+    run: Measured, kind: str, written: Array, cells: Array, guarantee: float
+) -> str:
+    table, truth, tree = run.tables()[1], run.labels(run.test), run.tree
+    walked = walked_mass(table, tree) if kind == "set" else np.empty(0)
+    random = numpy_generator(0, f"{SPLITS} splits of what is possible")
+    covered, images, leaves = [], 0, []
+    for _ in range(SPLITS):
+        allowed = np.isin(tree.leaves, random.choice(tree.leaves, len(tree.leaves) // 3, False))
+        known, new = np.array_split(random.permutation(len(truth)), 2)
+        counts = ScoreCounts.of(written[known], cells[known])
+        t = counts.threshold(guarantee, tree, allowed)
+        new = new[np.isin(truth[new], tree.leaves[allowed])]
+        if kind == "set":
+            taken = (walked[new] <= t) & allowed
+            held = taken[np.arange(len(new)), np.searchsorted(tree.leaves, truth[new])]
+            leaves.append((taken.sum(1) <= 1).mean())
+        else:
+            nodes = guaranteed_nodes(table[new], tree, t, allowed)
+            held = tree.is_ancestor(nodes, truth[new])
+            leaves.append(tree.is_leaf(nodes).mean())
+        covered.append(held.mean())
+        images += len(new)
+    return f"{np.mean(covered):.4f} | {images / SPLITS:.0f} | {np.mean(leaves):.3f}"
+
+
 def _leaf_share(run: Measured, kind: str, threshold: float) -> float:
     """Return the share of answers that are one leaf, at a typical threshold."""
-    from fedgrain.calibration.guarantee import guaranteed_nodes
-    from fedgrain.calibration.node_sets import leaves_taken
-
     table = run.tables()[1]
     if kind == "node":
         return float(run.tree.is_leaf(guaranteed_nodes(table, run.tree, threshold)).mean())
@@ -246,14 +287,22 @@ def _auroc(odd: Array, base: Array) -> float:
     return float((below + upto).mean() / 2 / len(base))
 
 
+COMMANDS = {
+    "errors": errors,
+    "coverage": coverage,
+    "restricted": restricted_coverage,
+    "strange": strange,
+}
+
+
 def main() -> None:
     """Read the arguments and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("errors", "coverage", "strange"))
+    parser.add_argument("what", choices=tuple(COMMANDS))
     parser.add_argument("runs", nargs="+", type=Path)
     args = parser.parse_args()
     with one_thread():
-        {"errors": errors, "coverage": coverage, "strange": strange}[args.what](args.runs)
+        COMMANDS[args.what](args.runs)
 
 
 if __name__ == "__main__":

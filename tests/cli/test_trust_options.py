@@ -88,6 +88,40 @@ def test_what_is_not_in_the_list_never_appears(predicted, place):
             assert below & allowed
 
 
+def test_every_site_of_a_federation_has_its_own_list(predicted, place, capsys):
+    """``evaluate`` answers each image by the list of its site, as that site's ``predict`` does."""
+    data, run = few_glyphs(), str(place / "run")
+    model = load(run, trust_code=True)
+    tree, full = model.taxonomy, model.full_taxonomy
+    lists = {"zoo": tree.leaves[::2], "museum": tree.leaves[1::2]}
+    rows = [("client", "label"), *((s, tree.ids[n]) for s, own in lists.items() for n in own)]
+    with (place / "lists.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    sites = [("zoo", "museum")[number % 3 > 0] for number in range(IMAGES)]
+    labels = [full.ids[n] for n in data.labels[:IMAGES]]
+    written = [(f"photos/{n:02}.png", labels[n], sites[n]) for n in range(IMAGES)]
+    with (place / "sites.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("path", "label", "client"), *written])
+    asked = ["--guarantee", "0.5", "--only", str(place / "lists.csv")]
+    images = ["--manifest", str(place / "sites.csv"), "--split", "train", "--json"]
+    assert main(["evaluate", "--trust-code", run, *asked, *images]) == 0
+    found = json.loads(capsys.readouterr().out)
+    held = {}
+    for site, own in lists.items():
+        answered = predicted(*asked, "--site", site)
+        mine = [n for n in range(IMAGES) if sites[n] == site and tree.index(labels[n]) in own]
+        ends = [answered[n]["path"][-1]["id"] for n in mine]
+        held[site] = [
+            bool(tree.is_ancestor(tree.index(end), tree.index(labels[n])))
+            for end, n in zip(ends, mine, strict=True)
+        ]
+    assert {row["site"]: row["covered"] for row in found["per_site"]} == {
+        site: pytest.approx(np.mean(own)) for site, own in held.items()
+    }
+    assert found["images"] == sum(map(len, held.values()))
+    assert found["impossible_left_out"] == IMAGES - found["images"] > 0
+
+
 def test_a_level_rolls_up_to_the_likeliest_class_there(predicted, place):
     model = load(place / "run", trust_code=True)
     tree = model.taxonomy
@@ -145,6 +179,8 @@ def test_a_calibration_of_ones_own_is_kept_and_its_guarantee_is_reported(place, 
         (["--only", "wrong.txt"], "wrong.txt, line 2: 'unicorn' is not in the model's taxonomy"),
         (["--only", "empty.txt"], "names no class"),
         (["--only", "wrong.csv"], "has no column label"),
+        (["--only", "sites.csv", "--site", "moon"], "no list of 'moon'; it names zoo"),
+        (["--site", "zoo"], "also give the list"),
     ],
 )
 def test_what_cannot_be_promised_is_one_sentence(options, said, place, capsys, monkeypatch):
@@ -153,6 +189,7 @@ def test_what_cannot_be_promised_is_one_sentence(options, said, place, capsys, m
     Path("wrong.txt").write_text(f"{root}\nunicorn\n")
     Path("empty.txt").write_text("# nothing\n")
     Path("wrong.csv").write_text("species\nowl\n")
+    Path("sites.csv").write_text(f"client,label\nzoo,{root}\n")
     assert main(["predict", "--trust-code", "run", "photos", *options]) == 2
     out, err = capsys.readouterr()
     assert not out and said in err and len(err.splitlines()) == 1

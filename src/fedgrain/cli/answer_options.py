@@ -48,6 +48,11 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
         "the column label of a .csv",
     )
     parser.add_argument(
+        "--site",
+        metavar="NAME",
+        help="with --only: the site whose list it is, in a .csv with a column client",
+    )
+    parser.add_argument(
         "--level",
         metavar="DEPTH",
         help="roll answers up to this depth of the full taxonomy, or to a rank of --ranks",
@@ -73,7 +78,7 @@ def wanted_of(args: argparse.Namespace) -> Question:
         args.confidence,
         args.guarantee,
         args.sets,
-        None if args.only is None else possible_nodes(args.only, args.folder),
+        _possible(args),
         _level(args.level, args.ranks),
         args.something_else,
     )
@@ -94,8 +99,22 @@ def _level(text: str | None, ranks: str | None) -> int | None:
     )
 
 
-def possible_nodes(path: Path, run: Path) -> tuple[str, ...]:
-    """Read a list of possible classes; the model says what they are called."""
+def _possible(args: argparse.Namespace) -> tuple[str, ...] | None:
+    """Return what is possible here, or at the site that is named; None without a list."""
+    if args.only is None:
+        if args.site is not None:
+            raise DataError("--site names whose list it is; also give the list: --only FILE")
+        return None
+    lists = possible_nodes(args.only, args.folder)
+    if args.site is not None and args.site not in lists:
+        sites = ", ".join(site for site in lists if site) or "no site"
+        raise DataError(f"{args.only}: there is no list of {args.site!r}; it names {sites}")
+    chosen = lists.values() if args.site is None else (lists[args.site],)
+    return tuple(dict.fromkeys(node for nodes in chosen for node in nodes))
+
+
+def possible_nodes(path: Path, run: Path) -> dict[str, tuple[str, ...]]:
+    """Read the classes that are possible, by site ("" for all); the model says their names."""
     from fedgrain.checked_json import read_checked_json
     from fedgrain.files import read_text
     from fedgrain.models.answers import nodes_named
@@ -111,18 +130,22 @@ def possible_nodes(path: Path, run: Path) -> tuple[str, ...]:
     listed = _column(path, text) if path.suffix.lower() == ".csv" else _lines(path, text)
     if not listed:
         raise DataError(f"{path}: the list names no class; name at least one")
-    return nodes_named(listed, tree)
+    sites = dict.fromkeys(site for site, _, _ in listed)
+    return {
+        own: nodes_named([(where, text) for site, where, text in listed if site == own], tree)
+        for own in sites
+    }
 
 
-def _lines(path: Path, text: str) -> list[tuple[str, str]]:
+def _lines(path: Path, text: str) -> list[tuple[str, str, str]]:
     return [
-        (f"{path}, line {number}", line.strip())
+        ("", f"{path}, line {number}", line.strip())
         for number, line in enumerate(text.splitlines(), 1)
         if line.strip() and not line.startswith("#")
     ]
 
 
-def _column(path: Path, text: str) -> list[tuple[str, str]]:
+def _column(path: Path, text: str) -> list[tuple[str, str, str]]:
     from fedgrain.parsing import csv_rows
 
     def check_header(header: Sequence[str]) -> None:
@@ -133,4 +156,4 @@ def _column(path: Path, text: str) -> list[tuple[str, str]]:
             )
 
     rows: Any = csv_rows(text, path, DataError, check_header)
-    return [(where, row["label"]) for where, row in rows if row["label"]]
+    return [(row.get("client") or "", where, row["label"]) for where, row in rows if row["label"]]

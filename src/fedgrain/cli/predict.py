@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.catalogue import EXCHANGE_FORMATS, PREDICTION_FORMATS, RULES, dataset
-from fedgrain.cli.answer_options import add_answer_options, wanted_of
+from fedgrain.cli.answer_options import add_answer_options, possible_nodes, wanted_of
 from fedgrain.cli.arguments import add_json, add_net_weights, add_trust, print_json
 from fedgrain.errors import DataError
 from fedgrain.files import written_whole
@@ -113,6 +113,13 @@ def _add_evaluate(commands: Any) -> None:
         "per depth, class and site; and the calibration error per depth",
     )
     parser.add_argument("--sets", action="store_true", help="with --guarantee: of sets of classes")
+    parser.add_argument(
+        "--only",
+        type=Path,
+        metavar="FILE",
+        help="with --guarantee: the classes that are possible, as in predict; in a .csv with a "
+        "column client every site has its own list",
+    )
     add_net_weights(parser)
     add_trust(parser)
     add_json(parser)
@@ -213,6 +220,8 @@ def _run_evaluate(args: argparse.Namespace) -> None:
         if args.guarantee is not None:
             _print_trust(args, model, data)
             return
+        if args.only is not None:
+            raise DataError("--only needs --guarantee, such as --guarantee 0.9")
         scores = evaluate(model, data, args.split, args.rule, args.threshold)
     if args.json:
         print_json(scores)
@@ -231,7 +240,8 @@ def _print_trust(args: argparse.Namespace, model: TrainedModel, data: LabelledIm
     """Print whether a guarantee is kept."""
     from fedgrain.runs.coverage import trust_lines, trust_of
 
-    found = trust_of(model, data, args.split, args.guarantee, sets=args.sets)
+    only = None if args.only is None else possible_nodes(args.only, args.folder)
+    found = trust_of(model, data, args.split, args.guarantee, sets=args.sets, only=only)
     if args.json:
         print_json(found)
         return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,33 +11,44 @@ from numpy.typing import NDArray
 
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
-from fedgrain.models.answers import Answer, Question, answers
+from fedgrain.models.answers import Answer, Question, answers, possible_leaves
 from fedgrain.models.trained_model import TrainedModel
 from fedgrain.runs.evaluate import truths
 from fedgrain.scoring.calibration import reliability_by_depth
 from fedgrain.taxonomy import Taxonomy
 
 Nodes = NDArray[np.int64]
+Lists = Mapping[str, tuple[str, ...]]  # ids of what is possible, by site; "" for all others
 
 
 def trust_of(
-    model: TrainedModel, data: LabelledImages, split: str, guarantee: float, *, sets: bool = False
+    model: TrainedModel,
+    data: LabelledImages,
+    split: str,
+    guarantee: float,
+    *,
+    sets: bool = False,
+    only: Lists | None = None,
 ) -> dict[str, Any]:
     """Return the share of answers that hold the truth: in all, per depth, class and site.
 
-    Only images labelled with a leaf count: whether an answer holds another truth is not known.
+    Only images labelled with a leaf count: whether an answer holds another truth is not known; and,
+    where ``only`` lists what is possible, those whose label is.
     """
     wanted = Question(guarantee=guarantee, sets=sets)
     chosen = data.split_indices(split)
     tree, full = model.taxonomy, model.full_taxonomy
     truth = full.nearest_in(tree)[truths(model, data, chosen)].astype(np.int64)
     full_truth = full.is_leaf(truths(model, data, chosen))
-    chosen, truth = chosen[full_truth], truth[full_truth]
+    inside = possible_at(model, data, chosen, truth, only)
+    counted = full_truth & inside
+    chosen, truth = chosen[counted], truth[counted]
     if not len(chosen):
-        raise RunError(f"{data.name}: the split {split!r} has no images labelled with a leaf")
+        where = "" if only is None else ", and possible at its site"
+        raise RunError(f"{data.name}: the split {split!r} has no image labelled with a leaf{where}")
     tables = [t.cpu().numpy() for t in model.log_prob_blocks(model.inputs(data), chosen)]
     table = np.concatenate(tables)
-    given, _ = answers(table, wanted, tree, full, model.calibration)
+    given = _answered(model, table, wanted, groups_of(data, chosen, only))
     held = np.array([_holds(one, int(t), tree) for one, t in zip(given, truth, strict=True)])
     nodes = np.array([one.node for one in given])
     size = np.array([_size(one, tree) for one in given])
@@ -44,6 +56,7 @@ def trust_of(
         "guarantee": guarantee,
         "images": len(chosen),
         "coarse_truths_left_out": int((~full_truth).sum()),
+        "impossible_left_out": int((full_truth & ~inside).sum()),
         "covered": float(held.mean()),
         "leaf_answers": float(tree.is_leaf(nodes).mean()),
         "mean_leaves": float(size.mean()),
@@ -53,6 +66,59 @@ def trust_of(
             for depth, found in reliability_by_depth(table, truth, tree).items()
         ],
     }
+
+
+def _answered(
+    model: TrainedModel,
+    table: NDArray[Any],
+    wanted: Question,
+    groups: Iterable[tuple[Nodes, tuple[str, ...] | None]],
+) -> list[Answer]:
+    """Answer images group by group, and put the probabilities of the answers into the table."""
+    given = [Answer(0)] * len(table)
+    trees = model.taxonomy, model.full_taxonomy
+    for rows, ids in groups:
+        found, table[rows] = answers(
+            table[rows], replace(wanted, only=ids), *trees, model.calibration
+        )
+        for row, one in zip(rows.tolist(), found, strict=True):
+            given[row] = one
+    return given
+
+
+def groups_of(
+    data: LabelledImages, chosen: Nodes, only: Lists | None
+) -> Iterator[tuple[Nodes, tuple[str, ...] | None]]:
+    """Yield the places of images that share a list of what is possible, and the list.
+
+    A site without a list of its own has the list of all, under the name ""; or no list.
+    """
+    if only is None or data.clients is None or set(only) == {""}:
+        yield np.arange(len(chosen)), None if only is None else _everything(only)
+        return
+    sites = data.clients[chosen]
+    for site in np.unique(sites).tolist():
+        name = data.client_names[site] if site >= 0 else ""
+        yield np.flatnonzero(sites == site), only.get(name, only.get(""))
+
+
+def _everything(only: Lists) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(node for nodes in only.values() for node in nodes))
+
+
+def possible_at(
+    model: TrainedModel, data: LabelledImages, chosen: Nodes, truth: Nodes, only: Lists | None
+) -> NDArray[np.bool_]:
+    """Mask the images whose truth, a node of H, lies wholly in what is possible at their site."""
+    inside = np.ones(len(chosen), np.bool_)
+    first, end = model.taxonomy.leaf_ranges
+    for rows, ids in groups_of(data, chosen, only):
+        if ids is not None:
+            mask = possible_leaves(ids, model.taxonomy, model.full_taxonomy)
+            running = np.concatenate(([0], np.cumsum(mask)))
+            own = truth[rows]
+            inside[rows] = running[end[own]] - running[first[own]] == end[own] - first[own]
+    return inside
 
 
 def held_shares(
@@ -98,6 +164,10 @@ def trust_lines(found: dict[str, Any]) -> list[str]:
         f"hold the truth; {found['leaf_answers']:.1%} are one leaf, {found['mean_leaves']:.2f} "
         "leaves are left open in the mean"
     ]
+    if found["impossible_left_out"]:
+        lines.append(
+            f"left out: {found['impossible_left_out']} images of classes not possible here"
+        )
     for key, name in (("per_depth", "depth"), ("per_site", "site")):
         shares = (f"{row[name]} {row['covered']:.3f} ({row['images']})" for row in found[key])
         if found[key]:
