@@ -6,16 +6,16 @@ A federation is simulated whose clients know some classes and write a share of w
 level too coarse, so T is known. It is trained with supervision `learned`. After some rounds every
 client estimates T from its labels with the global model; the table has the error (the mean over
 classes of half the sum of absolute differences, then over clients), and the laziness found. It uses
-glyphs (some minutes), or with --trunk the features of CIFAR-100 as in cifar100-labeller.toml.
+glyphs, or with --trunk the features of CIFAR-100 as in cifar100-labeller.toml (6 minutes of one
+core).
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from statistics import fmean
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from fedgrain import Config
 from fedgrain.engines import ClientTrainer, SequentialEngine
@@ -66,9 +66,9 @@ def _errors(trainer: ClientTrainer, weights: State, lazy: float) -> tuple[float,
         reader = trainer.label_reader(number)
         guessed = reader.learned(weights)
         truth = labeller_model(trainer.federation.taxonomy, client.known, lazy)
-        errors.append(np.abs(guessed.writes(0) - truth.writes(0)).sum(axis=1).mean() / 2)
+        errors.append(float(abs(guessed.writes(0) - truth.writes(0)).sum(axis=1).mean()) / 2)
         found.append(reader.laziness(guessed))
-    return float(np.mean(errors)), min(found), max(found)
+    return fmean(errors), min(found), max(found)
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
