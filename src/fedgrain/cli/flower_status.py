@@ -149,17 +149,19 @@ def metrics(args: argparse.Namespace) -> None:
 
     need_flower()
     from fedgrain.membership.exposition import figures, serve, site_figures
-    from fedgrain.membership.status import read_status
 
     def read() -> Any:
-        return site_figures(args.site) if args.site else figures(read_status(args.folder))
+        if args.site:
+            return site_figures(args.site)
+        from fedgrain.membership.status import read_status
+
+        return figures(read_status(args.folder))
 
     if args.site and (args.site.is_dir() or not args.site.absolute().parent.is_dir()):
         raise DeploymentError(
             f"--site {args.site}: not a file in a folder that exists; give the site's record.jsonl"
         )
-    if args.folder:
-        read_status(args.folder)  # refuse a wrong folder before the port is opened
+    read()  # refuse a wrong folder before the port is opened
     with serve(read, args.address, args.port) as port:
         print(f"serving http://{args.address}:{port}/metrics", file=sys.stderr, flush=True)
         while True:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.errors import DeploymentError
-from fedgrain.membership.status import Status
 from fedgrain.records.audit import Audit, Sum, read_audit
 from fedgrain.records.chain import RecordError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the status loads torch, which a site's figures do without
     from prometheus_client import Metric
+
+    from fedgrain.membership.status import Status
 
 
 class Figures:
