@@ -16,9 +16,10 @@ from typing import Any
 
 from fedgrain.handover.bell import Bell
 
-_BUSY_SECONDS = 120.0  # after a message, the next one is expected for so long
-# seconds between two looks: for a message, and for a reply or a part that is on its way
-_SOON, _LATER, _REPLY = 0.2, 2.0, 0.05
+# Seconds between two looks for a message: this part of the time since the last one, within limits.
+# Every look costs the server some milliseconds.
+_PART, _SOON, _LATER = 1 / 8, 0.15, 2.0
+_REPLY = 0.05  # for a reply, or a part of a message, that is on its way
 _UNFINISHED = ("pending", "starting", "running")
 
 
@@ -30,7 +31,7 @@ class Clock:
     """The module ``time`` as Flower's loop sees it: it sleeps less while there is work."""
 
     def __init__(self) -> None:
-        self._busy_until = 0.0
+        self._last = -float("inf")  # when there was a message
         self.answer_until = float("inf")
 
     def sleep(self, seconds: float) -> None:
@@ -39,10 +40,10 @@ class Clock:
         if seconds < 1:
             if now > self.answer_until:
                 raise _GivenUpError
-            self._busy_until = now + _BUSY_SECONDS
+            self._last = now
             time.sleep(min(seconds, _REPLY))
         else:
-            time.sleep(min(seconds, _SOON if now < self._busy_until else _LATER))
+            time.sleep(min(max(_PART * (now - self._last), _SOON), _LATER, seconds))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)

@@ -14,7 +14,8 @@ from fedgrain.messages.bounded_replies import pull
 from fedgrain.messages.parcels import ParcelError, content_of, parcel_of
 from fedgrain.messages.replies import fault_of, refused
 
-_POLL_SECONDS = 0.2
+# seconds between two looks for answers: this part of the time so far, within limits
+_PART, _SOON, _LATER = 1 / 8, 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def ask(
             if isinstance(answer, Fault) and answer.kind == Kind.GONE:
                 gone.append(node)
         if waiting and in_time:
-            time.sleep(_POLL_SECONDS)
+            time.sleep(min(max(_PART * (time.monotonic() - began), _SOON), _LATER))
     return Asked(answers, [*waiting.values(), *gone], time.monotonic() - began, numbers)
 
 
