@@ -198,7 +198,13 @@ def way(site: Site, answer: RecordDict) -> torch.Tensor:
     )
 
 
-def test_a_site_tells_nothing_but_a_clipped_noised_update(tmp_path: Path) -> None:
+@pytest.mark.parametrize("supervision", ["paper", "learned"])
+def test_a_site_tells_nothing_but_a_clipped_noised_update(
+    supervision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it learned of its labellers changes the update, which is clipped and noised whole."""
+    model = replace(MODEL, supervision=supervision, branch_supervision=supervision)
+    monkeypatch.setitem(globals(), "MODEL", model)
     site = site_with(["a1", "a2", "b1", "c", "a"], tmp_path)
     other = site_with(["c"] * 9, tmp_path)
     assert site.counts() == other.counts()  # the same of any data
