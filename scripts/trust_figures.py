@@ -29,19 +29,20 @@ from fedgrain.calibration.node_sets import leaves_taken, set_cells, set_scores, 
 from fedgrain.calibration.record import tempered
 from fedgrain.calibration.score_counts import ScoreCounts
 from fedgrain.calibration.strangeness import strangeness
-from fedgrain.calibration.temperature_sums import TEMPERATURES
+from fedgrain.calibration.temperature_sums import best_temperature, sums_by_depth
 from fedgrain.data import LabelledImages, load_dataset
-from fedgrain.heads import DecoupledModel, Head
+from fedgrain.heads import DecoupledModel
 from fedgrain.models.model_folder import load
 from fedgrain.models.trained_model import TrainedModel
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import load_images, server_validation
 from fedgrain.preparation.zero_shot import hide_unseen, seen_leaves
 from fedgrain.randomness import numpy_generator
-from fedgrain.runs.calibrate import calibration_on
-from fedgrain.runs.evaluate import truths
+from fedgrain.runs.calibrate import calibration_on, spaced
+from fedgrain.runs.evaluate import scores_of, truths
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.calibration import reliability_by_depth
+from fedgrain.scoring.rules import predict
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.trunks import ThroughTrunk
 
@@ -91,48 +92,51 @@ class Measured:
             for t in (1.0, self.calibration.temperature)
         )
 
-    def loss_per_depth(self) -> float:
-        """Return the mean -log P of the test images with a temperature per depth of siblings."""
-        bare, head, tree = replace(self.model, calibration=None), self.model.head, self.tree
-        parents, depth = (
-            torch.from_numpy(np.array(a[1:])).long() for a in (tree.parents, tree.depth)
-        )
-
-        def steps(chosen: Array) -> torch.Tensor:
-            table = head.tempered_log_probs(bare.logits(self.inputs, chosen), 1.0)
-            return (table[:, 1:] - table[:, parents]).clamp(-60, 0)
-
-        chosen, labels = (part[:2000] for part in self.validation)
-        known, path = steps(chosen), head.sums.path[torch.from_numpy(labels)]
-        best = torch.ones(int(depth.max()) + 1)
-        losses = torch.stack([_along(head, known / t, path).sum(0) for t in TEMPERATURES])
-        best[1:] = torch.tensor(TEMPERATURES)[losses.argmin(0)]
-        truth = head.sums.path[torch.from_numpy(self.labels(self.test))]
-        return float(_along(head, steps(self.test) / best[depth], truth).sum(1).mean())
-
-
-def _along(head: Head, steps: torch.Tensor, path: torch.Tensor) -> torch.Tensor:
-    """Return -log P of each step down a path [images, depths], among siblings."""
-    chosen = head.sums.sibling_log_softmax(steps).gather(1, (path - 1).clamp_min(0))
-    return -chosen.masked_fill(path == 0, 0.0)
+    def by_depth(self) -> tuple[tuple[float, ...], Array]:
+        """Return temperatures per depth, better or not, and log P of the test images with them."""
+        bare, head = replace(self.model, calibration=None), self.model.head
+        chosen = spaced(len(self.validation[0]), by_branch=isinstance(bare.net, DecoupledModel))
+        numbers, labels = (part[chosen] for part in self.validation)
+        sums = sums_by_depth(head, bare.logits(self.inputs, numbers), labels)
+        found = tuple(best_temperature([row]) for row in sums)
+        return found, tempered(head, bare.logits(self.inputs, self.test), found).numpy()
 
 
 def errors(folders: list[Path]) -> None:
-    """Print the calibration error per depth of each run, before and after."""
-    print("| run | head | T | mean -log P before, after, per depth | error at depth 1... | after |")
-    print("|---|---|---|---|---|---|")
+    """Print the calibration error per depth of each run: before, with one temperature, with many.
+
+    Marked is what ``fedgrain calibrate --per-depth`` chooses by the validation images.
+    """
+    print("| run | head | temperature | mean -log P | HF | leaf accuracy | error at depth 1... |")
+    print("|---|---|---|---|---|---|---|")
     for folder in folders:
         run = Measured(folder)
-        truth = run.labels(run.test)
-        losses = [-table[np.arange(len(truth)), truth].mean() for table in run.tables()]
-        losses.append(run.loss_per_depth())
-        cells = [" ".join(f"{loss:.3f}" for loss in losses)]
-        for table in run.tables():
-            found = reliability_by_depth(table, truth, run.tree, fewest=100)
-            cells.append(" ".join(f"{one.error:.3f}" for one in found.values()))
+        before, after = run.tables()
+        many, by_depth = run.by_depth()
+        again = calibration_on(
+            run.model, run.inputs, [run.validation], "validation", per_depth=True
+        )
+        assert again is not None
+        chosen = isinstance(again.temperature, tuple)
         head = f"{run.model.head_name}{', branches' if 'fedbdft' in run.config.algorithm else ''}"
-        row = (run.name, head, f"{run.calibration.temperature:.2f}", *cells)
-        print(f"| {' | '.join(row)} |", flush=True)
+        spoken = (
+            "none",
+            f"{run.calibration.temperature:.2f}{'' if chosen else ' *'}",
+            f"{' '.join(f'{t:.2f}' for t in many)}{' *' if chosen else ''}",
+        )
+        for temperature, table in zip(spoken, (before, after, by_depth), strict=True):
+            row = (run.name, head, temperature, *_measured(run, table))
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+def _measured(run: Measured, table: Array) -> tuple[str, ...]:
+    """Return mean -log P, HF, leaf accuracy and the calibration errors of the test images."""
+    truth, nodes = run.labels(run.test), predict(table, run.tree)
+    loss = -table[np.arange(len(truth)), truth].mean()
+    scores = scores_of(run.model, nodes, truths(run.model, run.data, run.test))
+    found = reliability_by_depth(table, truth, run.tree, fewest=100)
+    error = " ".join(f"{one.error:.3f}" for one in found.values())
+    return f"{loss:.3f}", f"{scores.hf:.4f}", f"{scores.accuracy:.4f}", error
 
 
 def coverage(folders: list[Path]) -> None:

@@ -1,5 +1,7 @@
 """Temperatures from sums, probabilities of what is possible, and what a model keeps of them."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,12 @@ import fedgrain
 from fedgrain.calibration import fit_temperature, restricted
 from fedgrain.calibration.record import Calibration, calibrate, tempered
 from fedgrain.calibration.strangeness import strangeness
-from fedgrain.calibration.temperature_sums import best_temperature, temperature_sums
+from fedgrain.calibration.temperature_sums import (
+    TEMPERATURES,
+    best_temperature,
+    sums_by_depth,
+    temperature_sums,
+)
 from fedgrain.catalogue import HEADS
 from fedgrain.errors import FedgrainError, PredictionError
 from fedgrain.heads import build_head
@@ -88,6 +95,52 @@ def test_the_fitted_temperature_beats_its_neighbours(name):
 
     assert loss(found) < loss(1.0)
     assert loss(found) < min(loss(found * 1.15), loss(found / 1.15)) + 1e-6
+
+
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_a_temperature_per_depth_keeps_the_tree_and_fits_steps_among_siblings(name):
+    """Against the power of conditionals, written out node by node."""
+    head = build_head(name, ZOO)
+    logits = logits_of(head, 60, spread=3.0)
+    chosen = (0.5, 2.0, 3.0)
+    found = np.exp(tempered(head, logits, chosen).double().numpy())
+    plain = np.exp(head.tempered_log_probs(logits.double(), 1.0).numpy())
+    np.testing.assert_allclose(found[:, 0], 1.0)
+    for node in ZOO.internal.tolist():
+        own = ZOO.children(node)
+        shares = (plain[:, own] / plain[:, [node]]) ** (1 / chosen[ZOO.depth[own[0]] - 1])
+        wanted = found[:, [node]] * shares / shares.sum(1, keepdims=True)
+        np.testing.assert_allclose(found[:, own], wanted, rtol=2e-4, atol=1e-7)
+    labels = np.where(np.arange(60) % 2, ZOO.leaves[np.arange(60) % 5], ZOO.index("house"))
+    sums = sums_by_depth(head, logits, labels)
+    whole = -sum(sums[:, TEMPERATURES.index(1.0)])
+    wanted = np.log(plain[np.arange(60), labels]).sum()  # one temperature of 1 at every depth
+    assert whole == pytest.approx(wanted, rel=1e-4)
+    assert sums[:, -1].tolist() == [
+        60,
+        60 - (ZOO.depth[labels] < 2).sum(),
+        (ZOO.depth[labels] > 2).sum(),
+    ]
+
+
+def test_temperatures_per_depth_are_taken_only_where_they_measure_better(tmp_path):
+    head = build_head("cond-softmax", ZOO)
+    logits = logits_of(head, 3000)
+    labels = drawn(head, logits)
+    depth = torch.tensor(ZOO.depth[1:].copy()).long()
+    spoilt = logits * torch.tensor([1.0, 4.0, 0.25])[depth - 1]  # what conditionals are made of
+    for said, by_depth in ((spoilt, True), (logits, False)):
+        parts = [(said[:900], labels[:900]), (said[900:], labels[900:])]
+        found = calibrate(head, parts, "drawn", per_depth=True)
+        assert isinstance(found.temperature, tuple) == by_depth
+        again = Calibration.read(json.loads(json.dumps(found.entries(ZOO))), ZOO)
+        assert again.temperature == found.temperature
+        if by_depth:
+            assert found.temperature == pytest.approx((1.0, 4.0, 0.25), rel=0.2)
+            for wrong in ([1.0, 2.0], [1.0, 2.0, 0.0]):
+                with pytest.raises(ValueError):
+                    Calibration.read({**found.entries(ZOO), "temperature": wrong}, ZOO)
+        assert isinstance(calibrate(head, parts, "drawn").temperature, float)
 
 
 def test_labels_that_say_nothing_and_few_images_leave_the_model_as_it_is():

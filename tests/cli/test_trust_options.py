@@ -156,6 +156,10 @@ def test_a_calibration_of_ones_own_is_kept_and_its_guarantee_is_reported(place, 
     assert (facts["images"], facts["coarse"]) == (IMAGES, IMAGES // 2)
     kept = load(run, trust_code=True).calibration
     assert kept.images == IMAGES and kept.temperature == facts["temperature"]
+    assert main(["calibrate", "--trust-code", run, *checked, "--per-depth"]) == 0
+    by_depth = json.loads(capsys.readouterr().out)["temperature"]
+    kept = load(run, trust_code=True).calibration.temperature
+    assert kept == (by_depth if isinstance(by_depth, float) else tuple(by_depth))
     assert main(["evaluate", "--trust-code", run, "--guarantee", "0.8", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     classes = found["per_class"]

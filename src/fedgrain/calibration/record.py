@@ -15,7 +15,14 @@ from fedgrain.calibration.guarantee import Table, node_cells
 from fedgrain.calibration.node_sets import set_cells
 from fedgrain.calibration.score_counts import ScoreCounts
 from fedgrain.calibration.strangeness import strange_cells, strangeness
-from fedgrain.calibration.temperature_sums import Sums, best_temperature, temperature_sums
+from fedgrain.calibration.temperature_sums import (
+    Sums,
+    Temperature,
+    best_by_depth,
+    best_temperature,
+    sums_by_depth,
+    temperature_sums,
+)
 from fedgrain.heads import Head
 from fedgrain.scoring.metrics import Values
 from fedgrain.taxonomy.tree import Taxonomy
@@ -28,7 +35,7 @@ Labelled = tuple[Tensor, NDArray[np.int64]]  # logits, and nodes of H
 class Calibration:
     """The temperature of a model, and what its guarantees are calculated from."""
 
-    temperature: float
+    temperature: Temperature
     nodes: ScoreCounts  # of the answers that are one node
     sets: ScoreCounts  # of the answers that are sets of nodes
     strangeness: ScoreCounts  # of how strange the images look; all count for the root
@@ -76,9 +83,7 @@ class Calibration:
     @classmethod
     def read(cls, entries: Mapping[str, Any], tree: Taxonomy) -> Calibration:
         """Read what :meth:`entries` returned; anything else raises a ``ValueError``."""
-        temperature = float(entries["temperature"])
-        if not 0 < temperature < math.inf:
-            raise ValueError(f"a temperature is greater than 0, not {temperature}")
+        temperature = _temperature(entries["temperature"], tree)
         nodes, sets, strange = (ScoreCounts.read(entries.get(name, {}), tree) for name in COUNTED)
         return cls(temperature, nodes, sets, strange, str(entries["source"]))
 
@@ -92,7 +97,7 @@ class SiteCounts:
     strangeness: ScoreCounts
 
     @classmethod
-    def of(cls, head: Head, part: Labelled, temperature: float) -> SiteCounts:
+    def of(cls, head: Head, part: Labelled, temperature: Temperature) -> SiteCounts:
         """Count the scores of images."""
         logits, labels = part
         table = tempered(head, logits, temperature)
@@ -104,14 +109,30 @@ class SiteCounts:
         )
 
 
-def tempered(head: Head, logits: Tensor, temperature: float) -> Tensor:
+def _temperature(entry: Any, tree: Taxonomy) -> Temperature:
+    found = [float(value) for value in entry] if isinstance(entry, list) else [float(entry)]
+    for value in found:
+        if not 0 < value < math.inf:
+            raise ValueError(f"a temperature is greater than 0, not {value}")
+    if not isinstance(entry, list):
+        return found[0]
+    if len(found) != len(tree.levels) - 1:
+        raise ValueError(f"it has {len(found)} temperatures for {len(tree.levels) - 1} depths")
+    return tuple(found)
+
+
+def tempered(head: Head, logits: Tensor, temperature: Temperature) -> Tensor:
     """Return log P of all nodes; at a temperature of 1 it is the head's own, to the bit."""
+    if isinstance(temperature, tuple):
+        return head.log_probs_by_depth(logits, temperature)
     if temperature == 1.0:
         return head.node_log_probs(logits)
     return head.tempered_log_probs(logits, temperature)
 
 
-def calibration_of(temperature: float, counts: Sequence[SiteCounts], source: str) -> Calibration:
+def calibration_of(
+    temperature: Temperature, counts: Sequence[SiteCounts], source: str
+) -> Calibration:
     """Add up what sites counted at the temperature they were told."""
     nodes, sets, strange = (
         ScoreCounts.added([getattr(one, name) for one in counts]) for name in COUNTED
@@ -119,12 +140,20 @@ def calibration_of(temperature: float, counts: Sequence[SiteCounts], source: str
     return Calibration(temperature, nodes, sets, strange, source)
 
 
-def calibrate(head: Head, parts: Sequence[Labelled], source: str) -> Calibration | None:
-    """Fit and count on the images of several sites; None without any."""
+def calibrate(
+    head: Head, parts: Sequence[Labelled], source: str, *, per_depth: bool = False
+) -> Calibration | None:
+    """Fit and count on the images of several sites; None without any.
+
+    ``per_depth`` fits a temperature per depth where that measures better.
+    """
     parts = [part for part in parts if len(part[1])]
     if not parts:
         return None
     sums: list[Sums] = [temperature_sums(head, *part) for part in parts]
-    temperature = best_temperature(sums)
+    temperature: Temperature = best_temperature(sums)
+    if per_depth:
+        by_depth = [sums_by_depth(head, *part) for part in parts]
+        temperature = best_by_depth(by_depth, sums) or temperature
     counts = [SiteCounts.of(head, part, temperature) for part in parts]
     return calibration_of(temperature, counts, source)

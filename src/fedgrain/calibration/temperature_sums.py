@@ -17,6 +17,7 @@ FEWEST = 20  # images; with fewer the model stays as it is
 _FLAT = 1e-9  # a mean loss that varies by less says nothing, such as that of labels at the root
 _AT_ONCE = 2048
 
+Temperature = float | tuple[float, ...]  # of the leaves, or of each depth from the first down
 Sums = NDArray[np.float64]  # of the loss at each temperature, then the number of images
 
 
@@ -57,6 +58,42 @@ def temperature_sums(head: Head, logits: Tensor, labels: NDArray[np.int64]) -> S
                 inside = scaled.masked_fill(~below, -torch.inf).logsumexp(1)
                 sums[place] += float((scaled.logsumexp(1) - inside).sum())
     return sums
+
+
+def sums_by_depth(head: Head, logits: Tensor, labels: NDArray[np.int64]) -> Sums:
+    """Return the same [depths, temperatures + 1] of each step down to the label, among siblings.
+
+    -log P(label) is the sum over its steps, so every depth has a best temperature of its own.
+    """
+    path = head.sums.path[torch.from_numpy(labels)]  # [images, depths], 0 below the label
+    sums = np.zeros((path.shape[1], len(TEMPERATURES) + 1))
+    sums[:, -1] = (path > 0).sum(0).numpy()
+    with torch.no_grad():
+        for start in range(0, len(labels), _AT_ONCE):
+            own = path[start : start + _AT_ONCE]
+            steps = head.log_steps(logits[start : start + _AT_ONCE]).double()
+            for place, temperature in enumerate(TEMPERATURES):
+                among = head.sums.sibling_log_softmax(steps / temperature)
+                taken = among.gather(1, (own - 1).clamp_min(0)).masked_fill(own == 0, 0.0)
+                sums[:, place] -= taken.sum(0).numpy()
+    return sums
+
+
+def best_by_depth(parts: Sequence[Sums], whole: Sequence[Sums]) -> tuple[float, ...] | None:
+    """Return a temperature per depth if that measures better than one for all; None if not.
+
+    It must fit better by more than one unit of log likelihood for each number that it adds
+    (Akaike's criterion).
+    """
+    by_depth = np.sum(np.stack(list(parts)), axis=0)
+    chosen = tuple(best_temperature([row]) for row in by_depth)
+    one, loss_of_one = best_temperature(whole), np.sum(np.stack(list(whole)), axis=0)
+    grid = np.log2(TEMPERATURES)
+    loss = sum(
+        np.interp(np.log2(t), grid, row[:-1]) for t, row in zip(chosen, by_depth, strict=True)
+    )
+    better = float(np.interp(np.log2(one), grid, loss_of_one[:-1]) - loss)
+    return chosen if better > len(chosen) - 1 else None
 
 
 def best_temperature(parts: Sequence[Sums]) -> float:

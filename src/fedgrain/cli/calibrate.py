@@ -29,6 +29,12 @@ def add_to(commands: Any) -> None:
         metavar="CSV",
         help="images with labels, coarse ones too (path,label); default: the run's validation",
     )
+    parser.add_argument(
+        "--per-depth",
+        action="store_true",
+        help="fit a temperature for each depth of the taxonomy where that measures better; it may "
+        "change which leaf is the likeliest",
+    )
     add_net_weights(parser)
     add_trust(parser)
     add_json(parser)
@@ -50,8 +56,14 @@ def _run(args: argparse.Namespace) -> None:
         print_json(facts)
         return
     print(f"calibrated on {facts['images']} images, {facts['coarse']} of them with a coarse label")
-    print(f"temperature {facts['temperature']:.3f}")
+    print(_spoken(found))
     print(f"guarantees up to {facts['highest_guarantee']:.4g} can be given")
+
+
+def _spoken(found: Calibration) -> str:
+    if isinstance(found.temperature, tuple):
+        return f"temperature per depth {', '.join(f'{t:.3f}' for t in found.temperature)}"
+    return f"temperature {found.temperature:.3f}"
 
 
 def _calibration(args: argparse.Namespace, model: TrainedModel) -> Calibration:
@@ -65,11 +77,12 @@ def _calibration(args: argparse.Namespace, model: TrainedModel) -> Calibration:
     if args.manifest is not None:
         tree, side = model.full_taxonomy, model.image_shape[0]
         data = load_folder(manifest=args.manifest, taxonomy=tree, size=side)
-        found = calibration_by(model, data)
+        found = calibration_by(model, data, per_depth=args.per_depth)
     else:
         config = RunFolder(args.folder).read_config().complete()
         check_trust(config.settings(), args.folder / "config.toml", args.trust_code, RunError)
-        found = on_validation(prepare(config).federation)(model)
+        federation = prepare(config).federation
+        found = on_validation(federation, per_depth=args.per_depth)(model)
     if found is None:
         raise RunError(f"{args.manifest or args.folder}: there are no images to calibrate on")
     return found

@@ -7,6 +7,7 @@ that its index tensors follow ``.to(device)``; they are not part of a state dict
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,8 @@ from fedgrain.heads.projection_tensors import ProjectionTensors
 from fedgrain.heads.tree_sums import TreeSums
 from fedgrain.heads.writing_tensors import LabelWeights
 from fedgrain.taxonomy.tree import Taxonomy
+
+_LEAST_STEP = -60.0  # log P among siblings; less is as good as never
 
 
 class Head(nn.Module, ABC):
@@ -105,6 +108,22 @@ class Head(nn.Module, ABC):
         leaves = (table.index_select(1, self.sums.leaves) / temperature).log_softmax(1)
         own = torch.full_like(table, -torch.inf).index_copy(1, self.sums.leaves, leaves)
         return self.sums.probabilities_under(own)
+
+    def log_steps(self, logits: Tensor) -> Tensor:
+        """Return log P(v | its parent) of every node but the root, shared out among the leaves."""
+        table = self.tempered_log_probs(logits, 1.0)
+        steps = table[:, 1:] - table.index_select(1, self.sums.parents[1:])
+        return steps.nan_to_num(nan=0.0).clamp(_LEAST_STEP, 0.0)  # nan: below what has no chance
+
+    def log_probs_by_depth(self, logits: Tensor, temperatures: Sequence[float]) -> Tensor:
+        """Return log P(v) of every node, with a temperature per depth, from the first down.
+
+        Among the children of a node P(child | node) is to the power 1/T and normalised, so that
+        children still add up to their node. It may change which leaf is the likeliest.
+        """
+        chosen = logits.new_tensor(temperatures, dtype=torch.float32)[self.sums.depth[1:] - 1]
+        steps = self.sums.sibling_log_softmax(self.log_steps(logits) / chosen)
+        return self.sums.along_paths(steps)
 
     def projection_losses(
         self, logits: Tensor, labels: Tensor, projection: ProjectionTensors

@@ -24,6 +24,7 @@ class TreeSums(nn.Module):
     """
 
     parents: Tensor  # [nodes], 0 for the root
+    depth: Tensor  # [nodes], 0 for the root
     subtree_end: Tensor  # [nodes]
     leaves: Tensor  # [leaves]
     first_leaf: Tensor  # [nodes], position in leaves of the first leaf under a node
@@ -45,6 +46,7 @@ class TreeSums(nn.Module):
         self.level_starts: list[int] = starts.tolist()
         for name, value in {
             "parents": parents,
+            "depth": taxonomy.depth,
             "subtree_end": taxonomy.subtree_end,
             "leaves": taxonomy.leaves,
             "first_leaf": first_leaf,

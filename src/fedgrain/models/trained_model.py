@@ -149,6 +149,11 @@ class TrainedModel:
                 return self.net.node_log_probs(batch)
             return tempered(self.head, self._outputs(batch), temperature)
 
+    @property
+    def keeps_leaves(self) -> bool:
+        """Whether the likeliest leaf is that of the model as it was trained."""
+        return self.calibration is None or isinstance(self.calibration.temperature, float)
+
     def pixels(self, images: Any) -> NDArray[np.uint8]:
         """Return images in any form as the array the net takes: :func:`as_pixels`."""
         return as_pixels(images, self.image_shape, self.interpolation)

@@ -25,12 +25,15 @@ _MOST_BY_BRANCH = 2_000  # with a net for each branch an image costs much more
 Calibrator = Callable[[TrainedModel], Calibration | None]
 
 
-def on_validation(federation: Federation) -> Calibrator:
-    """Return the calibration by a federation's validation images, the server's or the sites'."""
+def on_validation(federation: Federation, *, per_depth: bool = False) -> Calibrator:
+    """Return the calibration by a federation's validation images, the server's or the sites'.
+
+    A run itself takes one temperature: it leaves the likeliest leaf, and so its scores, as trained.
+    """
 
     def calibrated(model: TrainedModel) -> Calibration | None:
         parts = [(part.indices, part.labels) for part in _validation_parts(federation)]
-        return calibration_on(model, federation.source, parts, VALIDATION)
+        return calibration_on(model, federation.source, parts, VALIDATION, per_depth=per_depth)
 
     return calibrated
 
@@ -49,6 +52,8 @@ def calibration_on(
     images: Images,
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
     source: str,
+    *,
+    per_depth: bool = False,
 ) -> Calibration | None:
     """Calibrate on parts of stored images, each with its numbers and labels (nodes of H).
 
@@ -60,15 +65,17 @@ def calibration_on(
         kept = spaced(len(numbers), by_branch=isinstance(model.net, DecoupledModel))
         if len(kept):
             found.append((bare.logits(images, numbers[kept]).cpu(), labels[kept]))
-    return calibrate(model.head, found, source)
+    return calibrate(model.head, found, source, per_depth=per_depth)
 
 
-def calibration_by(model: TrainedModel, data: LabelledImages) -> Calibration | None:
+def calibration_by(
+    model: TrainedModel, data: LabelledImages, *, per_depth: bool = False
+) -> Calibration | None:
     """Calibrate on all images of a data set with labels of the model's full taxonomy."""
     chosen = np.arange(len(data))
     labels = model.full_taxonomy.nearest_in(model.taxonomy)[truths(model, data, chosen)]
     parts = [(chosen, labels.astype(np.int64))]
-    return calibration_on(model, model.inputs(data), parts, data.name)
+    return calibration_on(model, model.inputs(data), parts, data.name, per_depth=per_depth)
 
 
 def keep_calibration(folder: str | Path, model: TrainedModel, found: Calibration) -> None:

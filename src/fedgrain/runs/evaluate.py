@@ -116,7 +116,7 @@ def predicted_nodes(
     """Return a node of H per chosen image, a block at a time."""
     check_rule(rule, threshold)
     found = []
-    if rule == "leaf" and isinstance(model.net, DecoupledModel):
+    if rule == "leaf" and isinstance(model.net, DecoupledModel) and model.keeps_leaves:
         for block in model.blocks(chosen):
             found.append(model.net.best_leaf(model.block(images, block)).leaf.cpu().numpy())
     else:
