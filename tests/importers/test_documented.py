@@ -14,6 +14,7 @@ from PIL import Image
 
 from attacks.harness import fedgrain
 from doc_pages import ROOT, command, commands, mentioned
+from fedgrain.catalogue import IMPORTERS
 from fedgrain.folders.folder import read_tree
 from import_samples import SAMPLES
 from own_photographs import write_photographs
@@ -51,6 +52,16 @@ def typed(*beginning, more=(), code=0):
 def labels(folder="my-data"):
     with Path(folder, "images.csv").open() as file:
         return {Path(row["path"]).name: row["label"] for row in csv.DictReader(file)}
+
+
+def test_the_table_says_of_every_format_what_is_read_and_what_is_ignored():
+    section = re.split(r"^##+ ", TEXT.partition("## Formats\n")[2], maxsplit=1, flags=re.M)[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:3] == "| `"]
+    assert [row[0].strip("`") for row in rows] == [*IMPORTERS, "module:callable"]
+    nothing_ignored = ("`edges`", "`module:callable`")
+    assert all(len(row) == 3 and row[1] for row in rows if row[0] not in nothing_ignored)
+    headings = re.findall(r"^### (.*)", TEXT, flags=re.M)
+    assert {name for heading in headings for name in heading.split(" and ")} == set(IMPORTERS)
 
 
 def test_every_command_of_the_page_is_typed_here():
