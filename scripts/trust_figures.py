@@ -27,6 +27,7 @@ from fedgrain.arithmetic import one_thread
 from fedgrain.calibration.guarantee import guaranteed_nodes, node_cells, node_scores
 from fedgrain.calibration.node_sets import leaves_taken, set_cells, set_scores, walked_mass
 from fedgrain.calibration.record import tempered
+from fedgrain.calibration.restriction import restricted
 from fedgrain.calibration.score_counts import ScoreCounts
 from fedgrain.calibration.strangeness import strangeness
 from fedgrain.calibration.temperature_sums import best_temperature, sums_by_depth
@@ -41,7 +42,7 @@ from fedgrain.randomness import numpy_generator
 from fedgrain.runs.calibrate import calibration_on, spaced
 from fedgrain.runs.evaluate import scores_of, truths
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.scoring.calibration import reliability_by_depth
+from fedgrain.scoring.calibration import reliability, reliability_by_depth
 from fedgrain.scoring.rules import predict
 from fedgrain.taxonomy import Taxonomy
 from fedgrain.trunks import ThroughTrunk
@@ -191,7 +192,10 @@ def _over_splits(
 
 
 def restricted_coverage(folders: list[Path]) -> None:
-    """Print coverage where a random third of the leaves is possible, another in every split."""
+    """Print coverage where a random third of the leaves is possible, another in every split.
+
+    Then, for the same draws, how well the likeliest leaf's probability is calibrated.
+    """
     print("| run | answer | coarse truths | guarantee | covered | images | one leaf |")
     print("|---|---|---|---|---|---|---|")
     for folder in folders:
@@ -205,6 +209,31 @@ def restricted_coverage(folders: list[Path]) -> None:
                 for guarantee in GUARANTEES:
                     row = _restricted_splits(run, kind, written, cells, guarantee)
                     print(f"| {run.name} | {kind} | {share} | {guarantee} | {row} |", flush=True)
+        print(f"{run.name}: {_restricted_error(run)}", flush=True)
+
+
+def _restricted_error(run: Measured) -> str:
+    """Return calibration error and accuracy of the likeliest leaf: all possible, and a third."""
+    table, truth, leaves = run.tables()[1], run.labels(run.test), run.tree.leaves
+    random = numpy_generator(0, "draws of what is possible")
+
+    def measured(rows: Array, allowed: Array) -> tuple[float, float]:
+        shown = restricted(table[rows], run.tree, allowed)
+        found = predict(shown, run.tree)
+        right = found == truth[rows]
+        said = np.exp(shown[np.arange(len(rows)), found])
+        return reliability(said, right).error, float(right.mean())
+
+    error, accuracy = measured(np.arange(len(truth)), np.ones(len(leaves), np.bool_))
+    draws = []
+    for _ in range(20):
+        allowed = np.isin(leaves, random.choice(leaves, len(leaves) // 3, False))
+        draws.append(measured(np.flatnonzero(np.isin(truth, leaves[allowed])), allowed))
+    third = np.mean(draws, axis=0)
+    return (
+        f"calibration error {error:.3f}, leaf accuracy {accuracy:.3f} with all leaves; "
+        f"{third[0]:.3f}, {third[1]:.3f} with a third (mean of {len(draws)} draws)"
+    )
 
 
 def _restricted_splits(
