@@ -35,7 +35,11 @@ class ConnectProxy:
                 client, _ = self._server.accept()
             except OSError:
                 return
-            threading.Thread(target=self._one, args=(client,), daemon=True).start()
+            threading.Thread(target=self._safely, args=(client,), daemon=True).start()
+
+    def _safely(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # either side may go at any time
+            self._one(client)
 
     def _one(self, client: socket.socket) -> None:
         with client:
