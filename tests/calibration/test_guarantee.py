@@ -1,6 +1,7 @@
 """Guaranteed nodes and sets against brute force: every leaf, every threshold, on small trees."""
 
 import math
+from contextlib import suppress
 from itertools import product
 
 import numpy as np
@@ -187,8 +188,14 @@ def test_counts_of_sites_add_up_and_survive_json():
     for other in (sites, again):
         np.testing.assert_array_equal(whole.labels, other.labels)
         np.testing.assert_array_equal(whole.counts, other.counts)
-    met = whole.guarantee_of([1.0, 0.5, 0.0])
+    met = whole.guarantee_of([1.0, 0.5, 0.0], ZOO)
     assert met[0] <= 1 and met[0] >= met[1] >= met[2] == 0.0
+    for allowed in (None, np.isin(ZOO.leaves, [ZOO.index(n) for n in ("pug", "fox", "lion")])):
+        for share in (0.1, 0.3, 0.5):  # what meets a guarantee is what reaches its threshold
+            with suppress(PredictionError):
+                enough = whole.threshold(share, ZOO, allowed)
+                just = whole.guarantee_of([enough, np.nextafter(enough, 0) - 1e-9], ZOO, allowed)
+                assert just[0] >= share - 1e-9 and just[1] < share
     for spoilt in ({"pug": [[CELLS, 1]]}, {"pug": [[0, -1]]}, {"pug": [[0, 1.5]]}):
         with pytest.raises(ValueError):
             ScoreCounts.read(spoilt, ZOO)

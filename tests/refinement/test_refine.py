@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -54,6 +55,18 @@ def test_sure_labels_are_taken_and_all_can_be_undone(fedgrain, own):
     done = fedgrain("refine", "--undo", own / "site/refined.csv", "--out", own / "site/back.csv")
     assert done.returncode == 0, done.stderr
     assert (own / "site/back.csv").read_text() == (own / "site/images.csv").read_text()
+
+
+def test_what_does_not_occur_here_is_never_proposed(fedgrain, own):
+    (own / "here.csv").write_text("client,label\nzoo,owl\nzoo,mammal\nmuseum,kite\n")
+    told, rows = refined(fedgrain, own, "--only", own / "here.csv", "--site", "zoo")
+    found = Counter(row["proposal"] for row in rows if row["proposal"])
+    assert found["owl"] > 0 == found["kite"] and told["proposed"] == told["coarse"]
+    birds = [row for row in rows if row["proposal"] == "owl"]
+    assert all(float(row["probability"]) == 1.0 for row in birds)  # nothing else is left
+    (own / "few.txt").write_text("mammal\n")
+    told, rows = refined(fedgrain, own, "--only", own / "few.txt")
+    assert {ABOVE[row["proposal"]] for row in rows if row["proposal"]} == {"mammal"}
 
 
 def test_refining_again_starts_from_what_people_wrote(fedgrain, own):

@@ -94,11 +94,18 @@ class ScoreCounts:
             )
         return float(np.append(EDGES, np.inf)[int(enough.argmax())])
 
-    def guarantee_of(self, probability: ArrayLike) -> NDArray[np.float64]:
-        """Return the largest guarantee met by nodes of the greedy path with these P (0: none)."""
-        below = np.concatenate(([0], np.cumsum(self.counts.sum(0))))
+    def guarantee_of(
+        self, probability: ArrayLike, tree: Taxonomy, allowed: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the largest guarantee met by nodes of the greedy path with these P (0: none).
+
+        ``allowed`` restricts the truths as in :meth:`threshold`.
+        """
+        sure, mixed = self._within(tree, allowed)
+        below = np.concatenate(([0], np.cumsum(self.counts[sure].sum(0))))
+        perhaps = np.concatenate(([0], np.cumsum(self.counts[mixed].sum(0))))
         cell = np.searchsorted(EDGES, np.asarray(probability, np.float64), "right")
-        return np.asarray(below[cell] / (self.images + 1))
+        return np.asarray(below[cell] / (below[-1] + perhaps[-1] - perhaps[cell] + 1))
 
     def _within(
         self, tree: Taxonomy, allowed: NDArray[np.bool_] | None

@@ -40,18 +40,7 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sets", action="store_true", help="with --guarantee: a set of classes, often smaller"
     )
-    parser.add_argument(
-        "--only",
-        type=Path,
-        metavar="FILE",
-        help="the classes that are possible here, by name or id, leaves or above: one a line, or "
-        "the column label of a .csv",
-    )
-    parser.add_argument(
-        "--site",
-        metavar="NAME",
-        help="with --only: the site whose list it is, in a .csv with a column client",
-    )
+    add_only(parser)
     parser.add_argument(
         "--level",
         metavar="DEPTH",
@@ -78,7 +67,7 @@ def wanted_of(args: argparse.Namespace) -> Question:
         args.confidence,
         args.guarantee,
         args.sets,
-        _possible(args),
+        possible_here(args),
         _level(args.level, args.ranks),
         args.something_else,
     )
@@ -99,7 +88,23 @@ def _level(text: str | None, ranks: str | None) -> int | None:
     )
 
 
-def _possible(args: argparse.Namespace) -> tuple[str, ...] | None:
+def add_only(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is possible."""
+    parser.add_argument(
+        "--only",
+        type=Path,
+        metavar="FILE",
+        help="the classes that are possible here, by name or id, leaves or above: one a line, or "
+        "the column label of a .csv",
+    )
+    parser.add_argument(
+        "--site",
+        metavar="NAME",
+        help="with --only: the site whose list it is, in a .csv with a column client",
+    )
+
+
+def possible_here(args: argparse.Namespace) -> tuple[str, ...] | None:
     """Return what is possible here, or at the site that is named; None without a list."""
     if args.only is None:
         if args.site is not None:

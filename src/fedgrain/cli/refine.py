@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedgrain.cli.answer_options import add_only, possible_here
 from fedgrain.cli.arguments import add_json, add_net_weights, add_trust, print_json
 from fedgrain.cli.predict import SOME_FAILED
 from fedgrain.text import counted, one_line
@@ -69,6 +70,7 @@ def _add_refine(commands: Any) -> None:
     parser.add_argument(
         "--allow-links", action="store_true", help="follow links that lead out of the folder"
     )
+    add_only(parser)
     add_net_weights(parser)
     add_trust(parser)
     add_json(parser)
@@ -86,7 +88,7 @@ def _run_refine(args: argparse.Namespace) -> int:
 
     reading, knowledge = _reading(args)
     place = ModelPlace(str(args.folder), args.trust_code, args.net_weights)
-    asked = Refining(place, args.accept, reading, knowledge, args.allow_links)
+    asked = Refining(place, args.accept, reading, knowledge, args.allow_links, possible_here(args))
     found = refine_manifest(args.manifest, args.out, asked, watch=_bar)
     if args.json:
         print_json({**_numbers(found), "supervision": reading, "out": str(args.out)})

@@ -13,6 +13,7 @@ from fedgrain.data.images import LabelledImages
 from fedgrain.errors import DataError
 from fedgrain.folders.image_paths import ImagePath, find_images
 from fedgrain.folders.labels import Labels
+from fedgrain.models.answers import possible_leaves
 from fedgrain.models.model_folder import load
 from fedgrain.models.predict_files import ModelPlace, read_block, work_on_files
 from fedgrain.models.trained_model import TrainedModel
@@ -34,6 +35,7 @@ from fedgrain.taxonomy.tree import Taxonomy
 
 _BLOCK = 64  # files per task
 Ints = NDArray[np.int64]
+_Wanted = tuple[Ints, tuple[str, ...] | None]  # labels of files, and ids of what is possible
 Watch = Callable[[Iterator["_Seen"], int], Iterator["_Seen"]]  # shows progress
 
 
@@ -46,6 +48,7 @@ class Refining:
     reading: str = "marginal"
     knowledge: Path | None = None
     allow_links: bool = False
+    only: tuple[str, ...] | None = None  # ids of what is possible here
 
 
 @dataclass
@@ -103,26 +106,34 @@ def refine_manifest(
     origins = read_origins(manifest, model.full_taxonomy, before_model=True)
     data = without_pixels(origins, model.full_taxonomy)
     tops = data.taxonomy.nearest_in(model.taxonomy)[data.labels].astype(np.int64)
-    coarse = _coarse_rows(model, data)
+    allowed = possible_in(model, asked.only)
+    coarse = _coarse_rows(model, data, allowed)
     files = find_images([origins.path], allow_links=asked.allow_links)
-    looked = work_on_files(place, _blocks(files, coarse, tops), _look, workers=workers)
+    looked = work_on_files(place, _blocks(files, coarse, tops, asked.only), _look, workers=workers)
     seen = dict(zip(coarse.tolist(), watch(looked, len(coarse)), strict=True))
     refined = Refined(origins.count, len(coarse), guaranteed=model.calibration is not None)
     refined.problems = [(one.path, one.problem) for one in seen.values() if one.problem]
     readable = {row: one for row, one in seen.items() if not one.problem}
     tables = {row: one.leaves for row, one in readable.items()}
     sites = read_labels(asked.reading, model, data, tables, asked.knowledge)
-    found = _proposals(model, data, tops, readable, sites, asked.accept)
+    found = _proposals(model, data, tops, readable, sites, asked.accept, allowed)
     write_origins(out, _rows(origins, model, found, refined), origins.path.parent)
     return refined
 
 
+def possible_in(model: TrainedModel, only: tuple[str, ...] | None) -> NDArray[np.bool_]:
+    """Mask the leaves of H that are possible; all without a list."""
+    if only is None:
+        return np.ones(len(model.taxonomy.leaves), np.bool_)
+    return possible_leaves(only, model.taxonomy, model.full_taxonomy)
+
+
 def _blocks(
-    files: Sequence[ImagePath], rows: Ints, tops: Ints
-) -> list[tuple[Sequence[ImagePath], Ints]]:
+    files: Sequence[ImagePath], rows: Ints, tops: Ints, only: tuple[str, ...] | None
+) -> list[tuple[Sequence[ImagePath], _Wanted]]:
     """Divide the files of some rows into tasks, each with the labels of its files."""
     parts = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
-    return [([files[row] for row in part], tops[part]) for part in parts]
+    return [([files[row] for row in part], (tops[part], only)) for part in parts]
 
 
 def candidates_below(tree: Taxonomy, full: Taxonomy, label: int) -> NDArray[np.bool_]:
@@ -131,26 +142,27 @@ def candidates_below(tree: Taxonomy, full: Taxonomy, label: int) -> NDArray[np.b
     return np.asarray(full.is_ancestor(label, leaves) & (leaves != label))
 
 
-def _coarse_rows(model: TrainedModel, data: LabelledImages) -> Ints:
-    """Return the training rows whose label has a leaf of the model below it."""
+def _coarse_rows(model: TrainedModel, data: LabelledImages, allowed: NDArray[np.bool_]) -> Ints:
+    """Return the training rows whose label has a possible leaf of the model below it."""
     train = data.split_indices("train") if "train" in data.split_names else np.empty(0, np.int64)
     open_labels = [
         label
         for label in np.unique(data.labels[train]).tolist()
-        if candidates_below(model.taxonomy, data.taxonomy, label).any()
+        if (candidates_below(model.taxonomy, data.taxonomy, label) & allowed).any()
     ]
     return np.asarray(train[np.isin(data.labels[train], open_labels)], np.int64)
 
 
-def _look(model: TrainedModel, files: Sequence[ImagePath], tops: Ints) -> list[_Seen]:
+def _look(model: TrainedModel, files: Sequence[ImagePath], wanted: _Wanted) -> list[_Seen]:
     """Return what the model sees in files with these labels."""
+    tops, only = wanted
     problems, pixels = read_block(model, files)
     tree = model.taxonomy
     table = np.empty((0, len(tree)))
     if len(pixels):
         table = model.node_log_probs(pixels).cpu().numpy()
     first, end = tree.leaf_ranges
-    chains = chains_of(model, table)
+    chains = chains_of(model, table, None if only is None else possible_in(model, only))
     nothing = np.empty(0)
     found, place = [], 0
     for file, problem, top in zip(files, problems, tops.tolist(), strict=True):
@@ -171,6 +183,7 @@ def _proposals(
     seen: dict[int, _Seen],
     sites: Sequence[SiteReading],
     accept: float | None,
+    allowed: NDArray[np.bool_],
 ) -> dict[int, _Proposal]:
     """Return what is proposed for each row that was seen.
 
@@ -189,7 +202,8 @@ def _proposals(
     parts = []
     for (number, who, label), members in groups.items():
         top = int(tops[members[0]])
-        weights = candidates_below(model.taxonomy, data.taxonomy, label).astype(np.float64)
+        below = candidates_below(model.taxonomy, data.taxonomy, label)
+        weights = (below & allowed).astype(np.float64)
         own = weights * sites[number].weights(who, top) if number >= 0 else weights
         weights = own if own.any() else weights  # a label that its writer could not write
         parts.append(_proposed(model.taxonomy, top, weights, [seen[m] for m in members], accept))
