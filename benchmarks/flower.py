@@ -99,6 +99,7 @@ def tell_memory(rounds: int, folder: Path) -> None:
         early = memory(network.home)
         wait_until(lambda: done(rounds - 1), "the rounds", 7200)
         late = memory(network.home)
+        wait_until((folder / "run" / "result.json").exists, "the run ends", 600)
     seconds = [line["seconds"] for line in lines(traffic)]
     print(f"{rounds} rounds, {sum(seconds) / len(seconds):.2f} s each (largest of each kind, MB)")
     growing = []

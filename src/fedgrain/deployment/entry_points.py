@@ -16,6 +16,7 @@ from flwr.clientapp import ClientApp
 
 from fedgrain.errors import FedgrainError
 from fedgrain.handover.passing import Request, failure, note_failure, pass_on
+from fedgrain.handover.watching import end_with
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid, ServerApp
@@ -33,6 +34,7 @@ def server_app(package: Path) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
+        end_with(os.getppid())  # Flower's own way to end then can hang, with the folder locked
         try:
             serve(grid, package, context.run_config)
         except FedgrainError as error:
