@@ -102,7 +102,7 @@ def draw(rows: Rows, path_stem: Path) -> None:
                       color=COLOURS[number % len(COLOURS)], marker="osD^v*"[number % 6], lw=0,
                       elinewidth=1.2, ms=7 if method != LEARNED else 10, label=method)  # fmt: skip
     plain_axes(axes)
-    axes.set_xticks(range(len(rows)), list(rows))
+    axes.set_xticks(range(len(rows)), [name.replace(" mixed ", "\nmixed ") for name in rows])
     axes.set_xlabel("alpha; share of labels too coarse, or what is wrong")
     axes.set_ylabel("hierarchical F")
     axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=9)
