@@ -94,7 +94,7 @@ def draw(rows: Rows, path_stem: Path) -> None:
     """Draw HF of each method in each row."""
     methods = list(dict.fromkeys(method for row in rows.values() for method in row))
     figure = new_figure(7.6, 3.8)
-    axes = figure.add_axes((0.09, 0.17, 0.62, 0.78))
+    axes = figure.add_axes((0.09, 0.25, 0.62, 0.70))
     for number, method in enumerate(methods):
         places = [place for place, row in enumerate(rows.values()) if method in row]
         found = [row[method][0] for row in rows.values() if method in row]
@@ -102,7 +102,7 @@ def draw(rows: Rows, path_stem: Path) -> None:
                       color=COLOURS[number % len(COLOURS)], marker="osD^v*"[number % 6], lw=0,
                       elinewidth=1.2, ms=7 if method != LEARNED else 10, label=method)  # fmt: skip
     plain_axes(axes)
-    axes.set_xticks(range(len(rows)), [name.replace(" mixed ", "\nmixed ") for name in rows])
+    axes.set_xticks(range(len(rows)), [name.replace(" ", "\n") for name in rows])
     axes.set_xlabel("alpha; share of labels too coarse, or what is wrong")
     axes.set_ylabel("hierarchical F")
     axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=9)
