@@ -49,6 +49,7 @@ def test_commands_and_options_exist(capsys) -> None:
         "--no-crop-and-flip",
         "--no-embed-trunk",
         "--no-infer-knowledge",
+        "--no-mixed-clients",
         "--no-pooled",
         "--no-zero-shot",
     }
