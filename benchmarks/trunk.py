@@ -30,6 +30,7 @@ from torch.nn import functional
 
 from fedgrain.data import LabelledImages
 from fedgrain.engines import BuiltModel, ClientTrainer, ModelSpec, SequentialEngine
+from fedgrain.engines.allocator import keep_freed_memory
 from fedgrain.federated import (
     Client,
     Federation,
@@ -183,6 +184,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    keep_freed_memory()  # as every training process does
     count, turns = (100, 1) if arguments.quick else (4000, 5)
     with tempfile.TemporaryDirectory() as cache:
         os.environ["FEDGRAIN_CACHE"] = str(Path(cache))

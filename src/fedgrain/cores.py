@@ -54,6 +54,21 @@ def process_map(workers: int | None = None) -> Iterator[Callable[..., Iterator[A
         pool.shutdown(cancel_futures=True)
 
 
+def refuse_in_a_second_run_of_the_script() -> None:
+    """Raise an error where a spawned process runs the script that started it once more.
+
+    Python does so before the process begins its work, unless the script's own work is below
+    ``if __name__ == '__main__':``. There it would wait for what its parent has locked, for ever.
+    """
+    import multiprocessing
+
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise ConfigError(
+            "your script runs once more in every process it starts; call fedgrain below "
+            "`if __name__ == '__main__':`"
+        )
+
+
 def _leave_interrupts_to_the_parent() -> None:
     import signal
 

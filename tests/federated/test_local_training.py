@@ -1,17 +1,21 @@
 """Local training against the formulas, written out in NumPy for a net of one layer."""
 
+import copy
 import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional
 
 from fedgrain.engines import train_task
 from fedgrain.federated import LocalSettings, Task, TrainingData, TrainingSettings, train_locally
-from fedgrain.federated.local_training import crop_and_flip
+from fedgrain.federated.local_training import _Descent, crop_and_flip, gradients_of
 from fedgrain.federated.schedules import Schedule
 from fedgrain.randomness import numpy_generator
+from fedgrain.trunks.tail import Tail
 from small_federation import TREE, engine, federation
 
 LABELS = ["a1", "b2", "c", "a3", "a2", "b1", "c", "a1", "b2", "a3"]
@@ -225,3 +229,30 @@ def test_sam_counts_a_batch_once_in_the_buffers() -> None:
         states.append(trainer.train(1, 0, trainer.model.initial, None).state)
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
     assert any(not torch.equal(v, trainer.model.initial[n]) for n, v in states[1].items())
+
+
+@pytest.mark.arithmetic
+@pytest.mark.parametrize("outputs, features, batch", [(100, 1280, 32), (7, 33, 5), (16, 64, 1)])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_one_layer_trains_to_the_bits_of_autograd_and_torchs_sgd(
+    outputs, features, batch, weight_decay
+) -> None:
+    draw = torch.Generator().manual_seed(3)
+    layer = nn.Linear(features, outputs)
+    for weight in layer.parameters():
+        nn.init.normal_(weight, generator=draw)
+    inputs = torch.randn(batch, features, generator=draw)
+    classes = torch.randint(outputs, (batch,), generator=draw)
+    plain = copy.deepcopy(layer)
+    tail = Tail(None, features, None, outputs)
+    tail.head = layer
+    parameters = list(tail.parameters())
+    cost, gradients = gradients_of(tail, parameters, functional.cross_entropy, inputs, classes)
+    _Descent(parameters, LocalSettings(lr=0.03, weight_decay=weight_decay)).step(gradients)
+    optimizer = torch.optim.SGD(plain.parameters(), 0.03, weight_decay=weight_decay, fused=True)
+    expected = functional.cross_entropy(plain(inputs), classes)
+    expected.backward()
+    optimizer.step()
+    assert torch.equal(cost, expected)
+    for mine, theirs in zip(parameters, plain.parameters(), strict=True):
+        assert torch.equal(mine, theirs)

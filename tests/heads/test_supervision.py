@@ -34,6 +34,16 @@ def quiet_losses(supervised, logits, labels):
         return supervised.sample_losses(logits, labels)
 
 
+@pytest.mark.parametrize("name", list(HEADS))
+@pytest.mark.parametrize("count", [1, 5, 32, 33])
+def test_the_loss_of_samples_that_all_enter_is_the_same_to_the_bit(name, count):
+    tree = Taxonomy.from_edges([("r", "a"), ("r", "b"), ("a", "a1"), ("a", "a2"), ("r", "c")])
+    supervised = supervise(build_head(name, tree), "paper")
+    logits = logits_for(supervised.head, count, 5)
+    labels = torch.tensor(np.resize(tree.leaves, count))
+    assert torch.equal(supervised.entered_loss(logits, labels), supervised.loss(logits, labels))
+
+
 @pytest.mark.parametrize("name", PROJECTING)
 @QUICK
 @given(tree=trees(14, 2), seed=SEEDS, laziness=st.sampled_from([0.0, 0.2, 1.0]))

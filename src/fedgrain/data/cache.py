@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.checksums import digest, read_checked, write_checked
-from fedgrain.cores import available_cores
+from fedgrain.cores import available_cores, refuse_in_a_second_run_of_the_script
 from fedgrain.data.archives import move_into_place, unpack
 from fedgrain.data.places import Layout, cache_directory
 from fedgrain.errors import DataError, FedgrainError
@@ -257,6 +257,7 @@ def only_one(target: Path) -> Iterator[None]:
 
     Unfinished builds that killed processes have left here are removed.
     """
+    refuse_in_a_second_run_of_the_script()
     target.parent.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
         yield

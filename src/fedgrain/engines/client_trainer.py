@@ -95,12 +95,12 @@ class ClientTrainer:
         if self.model.spec.supervision == "learned":
             reader = self.label_reader(client)
             if not isinstance(self.model.head, LeafSoftmax):
-                return reader.loss(round_number, weights).loss, self.whole_data(client)
+                return reader.loss(round_number, weights).entered_loss, self.whole_data(client)
             supervised, data = reader.shared_out(round_number, weights)
             return supervised.shared_loss, data
         if self.model.spec.responsibilities == "round":
             return self.supervised(client).shared_loss, self._shared_out(client, weights)
-        return self.supervised(client).loss, self.whole_data(client)
+        return self.supervised(client).entered_loss, self.whole_data(client)
 
     def _samples(self, client: int, branch: int | None = None) -> int:
         """Return how many of a client's samples enter the loss, of the whole or of a branch.

@@ -14,7 +14,7 @@ from fedgrain.data.images import Normalisation
 from fedgrain.models.trained_model import TrainedModel
 from fedgrain.trunks.frozen import normalised
 from fedgrain.trunks.loading import exportable_part, load_trunk, probe_image
-from fedgrain.trunks.spec import Preprocessing, TrunkSpec
+from fedgrain.trunks.spec import Preprocessing, TrunkSpec, blocks_trained
 from fedgrain.trunks.weights import Weights
 
 
@@ -106,4 +106,7 @@ def _frozen(spec: TrunkSpec) -> nn.Module:
     if spec.train == "all":
         return nn.Identity()
     trunk = load_trunk(spec.net, Weights(Path(spec.weights), spec.sha256)).requires_grad_(False)
-    return exportable_part(trunk, spec.train, probe_image(spec.preprocessing.size))
+    part = exportable_part(trunk, spec.train, probe_image(spec.preprocessing.size))
+    if blocks_trained(spec.train):
+        return part
+    return nn.Sequential(part, nn.LayerNorm(spec.shape, elementwise_affine=False))

@@ -121,6 +121,11 @@ class Supervised(nn.Module):
         nodes = labels if labels.ndim == 1 else labels[:, 0]
         return mean_entering(self.sample_losses(logits, labels), self.enters(nodes))
 
+    def entered_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Mean loss over a batch of samples that all enter it: the bits of :meth:`loss`, sooner."""
+        self.head.check(logits)
+        return self.sample_losses(logits, labels).mean()
+
     def _by_labeller(
         self,
         read: Callable[[Tensor, Tensor, Any], Tensor],  # logits, labels, one of the readings

@@ -24,7 +24,7 @@ from fedgrain.data.images import LabelledImages
 from fedgrain.data.places import cache_directory
 from fedgrain.trunks.frozen import Frozen, frozen
 from fedgrain.trunks.sources import StoredActivations, ThroughTrunk
-from fedgrain.trunks.spec import TrunkSpec
+from fedgrain.trunks.spec import TrunkSpec, blocks_trained
 from fedgrain.trunks.views import view
 
 _ARRAY = "activations.npy"
@@ -98,6 +98,8 @@ def _key(
         "torch": torch.__version__,
         "images": _images_digest(data.images),
     }
+    if not blocks_trained(trunk.train):
+        key["features"] = "normalised"
     if len(augmented):
         chosen = hashlib.sha256(augmented.tobytes()).hexdigest()
         key["views"] = [views.count, views.seed, chosen]

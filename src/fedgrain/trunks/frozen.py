@@ -14,7 +14,8 @@ from torch.nn import functional
 
 from fedgrain.trunks.fused import fused, traced
 from fedgrain.trunks.loading import frozen_part, load_trunk, probe_image
-from fedgrain.trunks.spec import Preprocessing, TrunkSpec
+from fedgrain.trunks.spec import Preprocessing, TrunkSpec, blocks_trained
+from fedgrain.trunks.tail import normalise_features
 from fedgrain.trunks.weights import Weights
 
 _LARGE = 112  # pixels of a side from which a smaller batch fits the processor's cache better
@@ -22,7 +23,11 @@ _MANY = 1024  # images after which tracing has paid for itself
 
 
 class Frozen:
-    """Preprocessing and the frozen part, in batches of one shape."""
+    """Preprocessing and the frozen part, in batches of one shape.
+
+    Features for a head come out normalised (:func:`fedgrain.trunks.tail.normalise_features`): this
+    has no weights, so it is done once per image like everything below it.
+    """
 
     def __init__(self, spec: TrunkSpec) -> None:
         self.preprocessing = spec.preprocessing
@@ -31,6 +36,7 @@ class Frozen:
         image = probe_image(spec.preprocessing.size)
         part = frozen_part(trunk.requires_grad_(False), spec.train, image)
         self._run: Any = fused(part, image)
+        self._gives_features = not blocks_trained(spec.train)
         self._seen, self._hurried = 0, False
 
     def hurry(self) -> None:
@@ -65,7 +71,9 @@ class Frozen:
                 batch[: len(images)] = images
                 batch[len(images) :] = 0
                 found.append(self._run(batch)[: len(images)].clone())
-        return torch.cat(found).clone()
+            made = torch.cat(found)
+            made = normalise_features(made) if self._gives_features else made
+        return made.clone()  # not an inference tensor: it may enter autograd
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fedgrain.nets import build_net
 from fedgrain.nets.build import initialise
@@ -15,24 +16,38 @@ from fedgrain.trunks.spec import TrunkSpec, blocks_trained
 from fedgrain.trunks.weights import Weights
 
 
-class Tail(nn.Module):
-    """Features, normalised, then perhaps a hidden layer, then the head.
+def normalise_features(features: Tensor) -> Tensor:
+    """Bring each image's features to mean 0 and deviation 1 over themselves.
 
-    Each image's features are brought to mean 0 and deviation 1 over themselves (a LayerNorm without
-    weights): this needs no statistics of any site, and trained as well as standardising by the
-    mean and deviation of all training features (docs/trunks.md).
+    A LayerNorm without weights: this needs no statistics of any site, and trained as well as
+    standardising by the mean and deviation of all training features (docs/trunks.md).
+    """
+    return functional.layer_norm(features, features.shape[1:])
+
+
+class Tail(nn.Module):
+    """What is trained: perhaps the last blocks, perhaps a hidden layer, the head.
+
+    Without trained blocks it takes features that are normalised already.
     """
 
     def __init__(
         self, below: nn.Module | None, width: int, hidden: int | None, num_outputs: int
     ) -> None:
         super().__init__()
-        layers: list[nn.Module] = [] if below is None else [below]
-        layers.append(nn.LayerNorm(width, elementwise_affine=False))
+        layers: list[nn.Module] = [nn.Identity()]
+        if below is not None:
+            layers = [below, nn.LayerNorm(width, elementwise_affine=False)]
         if hidden:
             layers += [nn.Linear(width, hidden), nn.ReLU()]
         self.features = nn.Sequential(*layers)
         self.head = nn.Linear(hidden or width, num_outputs)
+        self._head_only = below is None and not hidden
+
+    @property
+    def only_layer(self) -> nn.Linear | None:
+        """The head, if it is all there is."""
+        return self.head if self._head_only else None
 
     def forward(self, inputs: Tensor) -> Tensor:
         """From what the frozen part made [batch, ...] to logits [batch, outputs]."""
@@ -75,8 +90,8 @@ def _new(
     generator: torch.Generator,
 ) -> Tail:
     with torch.device("meta"):  # no weights drawn: PyTorch would take the global state
-        tail = Tail(None, width, hidden, num_outputs)
+        tail = Tail(None if below is None else nn.Identity(), width, hidden, num_outputs)
     initialise(tail, generator)
     if below is not None:
-        tail.features.insert(0, below)
+        tail.features[0] = below
     return tail
