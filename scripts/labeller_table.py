@@ -1,15 +1,19 @@
 """The table of the learned labeller: what each way to read labels reaches where labels are faulty.
 
     python scripts/labeller_table.py studies/cifar100-labeller-* [--picture docs/figures/labeller]
+    python scripts/labeller_table.py --kept docs/results/cifar100-wrong.json
 
 Each folder is a study with one share of lazy labels or one kind of wrong labels; alphas and faults
 are the rows, methods the columns. A cell has HF and leaf accuracy, with 95% intervals from three
-seeds on. The last columns say how far the learned labeller is from the best of its row.
+seeds on. The last columns say how far the learned labeller is from the best of its row. A file of
+kept scores is read and written: what the studies have is added to it, and the table has it all.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from itertools import product
 from pathlib import Path
 
 from fedgrain.checked_json import read_checked_json
@@ -32,6 +36,7 @@ LEARNED = "learned"
 COLOURS = ("#8C8C8C", "#0072B2", "#D55E00", "#E69F00", "#8B1A1A", "#009E73")
 Cell = tuple[Estimate, Estimate]  # HF, leaf accuracy
 Rows = dict[str, dict[str, Cell]]  # alpha and fault; method
+Scores = dict[str, dict[str, dict[str, list[float]]]]  # the same; then seed: HF, leaf accuracy
 
 
 def short(method: str) -> str:
@@ -45,25 +50,40 @@ def short(method: str) -> str:
     return method
 
 
-def cells(folder: Path) -> Rows:
-    """Return the finished cells of a study."""
-    study, rows = read_results(folder).study, Rows()
+def scores(folder: Path) -> Scores:
+    """Return the scores of the finished runs of a study."""
+    study, rows = read_results(folder).study, Scores()
     settings = study.settings
     fault = settings.get("wrong_labels") or f"{float(settings.get('lazy_labels') or 0):g}"
     fault = f"mixed {fault}" if settings.get("mixed_clients") else fault
-    for alpha in study.alphas:
-        row = rows.setdefault(f"{alpha:g}; {fault}", {})
-        for method in study.methods:
-            found = [
-                read_checked_json(run.result)
-                for seed in study.seeds
-                for run in run_folders(folder, study, study.datasets[0], method, alpha, seed)
-                if run.result.exists()
-            ]
-            if found:
-                hf, exact = ([one[name] for one in found] for name in ("hf", "accuracy"))
-                row[short(method)] = estimate(hf), estimate(exact)
-    return {name: row for name, row in rows.items() if row}
+    for alpha, method, seed in product(study.alphas, study.methods, study.seeds):
+        for run in run_folders(folder, study, study.datasets[0], method, alpha, seed):
+            if run.result.exists():
+                found = read_checked_json(run.result)
+                cell = rows.setdefault(f"{alpha:g}; {fault}", {}).setdefault(short(method), {})
+                cell[str(seed)] = [found["hf"], found["accuracy"]]
+    return rows
+
+
+def cells(found: Scores) -> Rows:
+    """Return means with intervals."""
+    return {
+        row: {
+            method: (
+                estimate([hf for hf, _ in seeds.values()]),
+                estimate([a for _, a in seeds.values()]),
+            )
+            for method, seeds in methods.items()
+        }
+        for row, methods in found.items()
+    }
+
+
+def merge(into: Scores, more: Scores) -> None:
+    """Add scores; of the same run the newer ones count."""
+    for row, methods in more.items():
+        for method, seeds in methods.items():
+            into.setdefault(row, {}).setdefault(method, {}).update(seeds)
 
 
 def table(rows: Rows) -> str:
@@ -112,12 +132,18 @@ def draw(rows: Rows, path_stem: Path) -> None:
 def main() -> None:
     """Print the table, and draw it if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("studies", nargs="+", type=Path)
+    parser.add_argument("studies", nargs="*", type=Path)
+    parser.add_argument("--kept", type=Path, help="JSON file of scores, read and written")
     parser.add_argument("--picture", type=Path, help="also draw it: path without its ending")
     args = parser.parse_args()
-    rows: Rows = {}
+    found: Scores = {}
+    if args.kept and args.kept.exists():
+        found = json.loads(args.kept.read_text())
     for folder in args.studies:
-        rows.update(cells(folder))
+        merge(found, scores(folder))
+    if args.kept:
+        args.kept.write_text(json.dumps(found, indent=1) + "\n")
+    rows = cells(found)
     print(table(rows))
     if args.picture:
         draw(rows, args.picture)

@@ -1,5 +1,6 @@
 """The table of the learned labeller, from a study written by hand; how well labellers are found."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hand_made_study import write_study
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
-def test_the_learned_labeller_is_compared_with_the_best_of_its_row(tmp_path, monkeypatch):
+def test_the_learned_labeller_is_compared_with_the_best_of_its_row(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(SCRIPTS))
     import labeller_table
 
@@ -19,7 +20,13 @@ def test_the_learned_labeller_is_compared_with_the_best_of_its_row(tmp_path, mon
         ("flat-softmax/marginal", 0.9): [0.60, 0.60, 0.60],
     }
     write_study(tmp_path / "honest", scores)
-    rows = labeller_table.cells(tmp_path / "honest")
+    kept = tmp_path / "kept.json"
+    for given in ([str(tmp_path / "honest")], []):  # the second time from what was kept
+        monkeypatch.setattr("sys.argv", ["labeller_table", *given, "--kept", str(kept)])
+        labeller_table.main()
+    first, second = capsys.readouterr().out.strip().split("\n\n")
+    assert first == second
+    rows = labeller_table.cells(json.loads(kept.read_text()))
     head, _, row = labeller_table.table(rows).strip().splitlines()
     names, cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in (head, row))
     assert names[:4] == ["alpha; fault", "projection", "learned", "marginal"]

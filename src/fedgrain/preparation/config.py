@@ -183,9 +183,11 @@ class Config:
     average_rounds: int | None = _setting(
         None,
         "fedavg: average the weights of about this many last rounds (default 1, which is only the "
-        "last; 10 on a frozen trunk)",
+        "last; 10 on a frozen trunk and for own images)",
     )
-    patience: int = _setting(10, "early stopping: rounds without improvement")
+    patience: int | None = _setting(
+        None, "early stopping: rounds without improvement (default 10; 30 for own images)"
+    )
     min_delta: float = _setting(1e-4, "early stopping: smallest improvement that counts")
     validation: str = _setting("server", "who validates", ("server", "clients"))
     validation_share: float = _setting(0.2, "share of the training images held out")

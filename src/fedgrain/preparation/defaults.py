@@ -22,7 +22,9 @@ JOIN_RATIO = 0.5
 LARGEST_SIDE = 64  # of own images in pixels, unless the net is made for larger ones
 FEW_SITES = 10  # up to this many real sites, all of them take part in every round
 LR, FLAT_LR = 0.05, 0.1  # of a net that is trained; with flat-softmax on own images
-FROZEN_LR, FROZEN_AVERAGED = 0.1, 10  # of a head on a frozen trunk (docs/trunks.md)
+FROZEN_LR = 0.1  # of a head on a frozen trunk (docs/trunks.md)
+AVERAGED = 10  # rounds, on a frozen trunk and for own images
+PATIENCE, OWN_PATIENCE = 10, 30  # the paper's; for own images, where few of them validate
 
 
 def as_begun(config: Config) -> Config:
@@ -90,15 +92,19 @@ def join_ratio(config: Config, sites: int | None = None) -> float | None:
 
 
 def rates(config: Config) -> dict[str, Any]:
-    """Return the learning rate and the rounds that are averaged (docs/decisions.md).
+    """Return the learning rate, the rounds that are averaged and the patience (docs/decisions.md).
 
     There is no rate while the data has not decided on the head.
     """
-    if config.has_trunk and config.train in (None, "head"):
-        return {"lr": FROZEN_LR, "average_rounds": FROZEN_AVERAGED}
     chosen, own = head(config), catalogue.dataset(config.dataset).own_images
+    frozen = config.has_trunk and config.train in (None, "head")
     lr = None if chosen is None else FLAT_LR if own and chosen == "flat-softmax" else LR
-    return {"lr": lr, "average_rounds": 1}
+    in_cycles = catalogue.algorithm(config.algorithm).by_branch  # each trains every branch
+    return {
+        "lr": FROZEN_LR if frozen else lr,
+        "average_rounds": AVERAGED if frozen or own else 1,
+        "patience": OWN_PATIENCE if own and not in_cycles else PATIENCE,
+    }
 
 
 def head(config: Config) -> str | None:

@@ -203,6 +203,7 @@ def training_settings(config: Config) -> TrainingSettings:
     """Return the training settings of the run."""
     assert config.batch is not None and config.join_ratio is not None  # a complete config
     assert config.lr is not None and config.average_rounds is not None
+    assert config.patience is not None
     local = LocalSettings(
         lr=config.lr,
         batch=config.batch,
