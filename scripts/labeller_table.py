@@ -79,6 +79,12 @@ def cells(found: Scores) -> Rows:
     }
 
 
+def by_fault(item: tuple[str, object]) -> tuple[str, float]:
+    """Return what rows are sorted by: the fault, then alpha downwards."""
+    alpha, _, fault = item[0].partition("; ")
+    return fault, -float(alpha)
+
+
 def merge(into: Scores, more: Scores) -> None:
     """Add scores; of the same run the newer ones count."""
     for row, methods in more.items():
@@ -141,6 +147,7 @@ def main() -> None:
         found = json.loads(args.kept.read_text())
     for folder in args.studies:
         merge(found, scores(folder))
+    found = dict(sorted(found.items(), key=by_fault))
     if args.kept:
         args.kept.write_text(json.dumps(found, indent=1) + "\n")
     rows = cells(found)
