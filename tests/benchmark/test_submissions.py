@@ -49,7 +49,7 @@ def rezipped(path: Path, out: Path, **changed: bytes | None) -> Path:
 
 def test_the_committed_results_follow_the_protocol(result):
     for path in sorted(RESULTS.glob("*.zip")):
-        assert read_submission(path).track.name == "glyphs"
+        assert read_submission(path).track.name == path.name.split("-")[1]
     submission = read_submission(result)
     assert submission.method == "flat-softmax/projection"
     assert list(submission.by_seed(0.9)) == [47, 48, 49]
@@ -110,8 +110,8 @@ def test_the_leaderboard_on_the_docs_page_is_that_of_the_committed_results(tmp_p
     board = capsys.readouterr().out
     assert board.strip() in (ROOT / "docs/benchmark.md").read_text()
     assert "flat-softmax/projection" in (tmp_path / "page.html").read_text()
-    (table,) = leaderboard_tables([RESULTS])
-    means = [cells[0].mean for _, cells in table.rows]
-    assert means == sorted(means, reverse=True)
-    for _, cells in table.rows:
-        assert cells[4].mean > 0 < cells[5].mean  # core-hours, bytes
+    for table in leaderboard_tables([RESULTS]):
+        means = [cells[0].mean for _, cells in table.rows]
+        assert means == sorted(means, reverse=True)
+        for _, cells in table.rows:
+            assert cells[4].mean > 0 < cells[5].mean  # core-hours, bytes
