@@ -191,11 +191,12 @@ def main() -> None:
         spec = describe(
             NET, find_weights(NET, WEIGHTS), train="head", hidden=None, size=96, cropped=False
         )
+        fedbdft = branches(spec)  # first: the peak is of the whole process so far
         data = random_images(count)
         found = {
             "maker": maker(spec, data.images[:400], turns),
             "round": rounds(spec, data, turns),
-            "fedbdft": branches(spec),
+            "fedbdft": fedbdft,
         }
     if arguments.json:
         print(json.dumps(found))
