@@ -120,7 +120,7 @@ def draw(rows: Rows, path_stem: Path) -> None:
     """Draw HF of each method in each row."""
     methods = list(dict.fromkeys(method for row in rows.values() for method in row))
     figure = new_figure(7.6, 3.8)
-    axes = figure.add_axes((0.09, 0.25, 0.62, 0.70))
+    axes = figure.add_axes((0.11, 0.25, 0.60, 0.70))
     for number, method in enumerate(methods):
         places = [place for place, row in enumerate(rows.values()) if method in row]
         found = [row[method][0] for row in rows.values() if method in row]
