@@ -17,6 +17,7 @@ from itertools import product
 from pathlib import Path
 
 from fedgrain.checked_json import read_checked_json
+from fedgrain.files import write_text
 from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
 from fedgrain.studies.collect import read_results, run_folders
 from fedgrain.studies.intervals import Estimate, estimate
@@ -149,7 +150,7 @@ def main() -> None:
         merge(found, scores(folder))
     found = dict(sorted(found.items(), key=by_fault))
     if args.kept:
-        args.kept.write_text(json.dumps(found, indent=1) + "\n")
+        write_text(args.kept, json.dumps(found, indent=1) + "\n")
     rows = cells(found)
     print(table(rows))
     if args.picture:
