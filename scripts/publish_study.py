@@ -22,7 +22,7 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
@@ -70,6 +70,8 @@ def fragments(folder: Path) -> dict[str, str]:
         tables["questions.md"] = questions(results)
     elif any(method.endswith("/paper") for method in results.study.methods):
         tables["verdicts.md"] = verdicts(folder, results)
+    elif len(results.study.seeds) > 1:
+        tables["differences.md"] = differences(folder, results)
     if (folder / "search.json").exists():
         tables["search.md"] = search(folder)
     if (folder / "rescored.json").exists():
@@ -89,6 +91,7 @@ def verdicts(folder: Path, results: Results) -> str:
     cells = sorted(
         paper_figures(results.study.zero_shot).items(), key=lambda item: (-item[0][2], item[0][1])
     )
+    costs = cell_costs(folder, results)
     rows = []
     for (cell, figures), metric in product(cells, judged):
         dataset, method, alpha = cell
@@ -98,7 +101,7 @@ def verdicts(folder: Path, results: Results) -> str:
         start = [f"{alpha:g}", method, results.metrics[metric], f"{mean:.3f} ± {interval:.3f}"]
         found = results.estimate(dataset, method, alpha, metric)
         if found is None:
-            rows.append([*start, "", "", "not run", "", ""])
+            rows.append([*start, "", "", "not run", "", _would_cost(method, costs)])
             continue
         seeds, coarse = len(results.by_seed(dataset, method, alpha, metric)), on_coarse.get(cell)
         shown = f"{_with_interval(found)} ({seeds})"
@@ -115,6 +118,39 @@ def verdicts(folder: Path, results: Results) -> str:
         rows.append([*start, shown, f"{difference:+.3f}", verdict, also, why])
     names = ["alpha", "method", "score", "the paper's", "ours (seeds)", "difference", "verdict"]
     return markdown([*names, "ours scored on H", "why"], rows)
+
+
+def _would_cost(method: str, costs: Mapping[tuple[str, str, float], Cost]) -> str:
+    """Say what a seed of a cell that was not run would take, by the cells of its method."""
+    of_method = [cost.minutes for (_, name, _), cost in costs.items() if name == method]
+    known = of_method or [cost.minutes for cost in costs.values()]
+    kin = "this method" if of_method else "the others"
+    return f"a seed would take {fmean(known):.0f} minutes of one core, as {kin} elsewhere"
+
+
+def differences(folder: Path, results: Results) -> str:
+    """Return a line per cell: its difference from the study's first method over common seeds."""
+    study, rows = results.study, []
+    reference = study.methods[0]
+    chosen = cell_means(folder, results, {
+        path.parent.name: read_checked_json(path)["validation_hf"]
+        for path in (folder / "runs").glob("*/result.json")
+    })  # fmt: skip
+    accuracies, costs = cell_accuracies(folder, results), cell_costs(folder, results)
+    for dataset, alpha in product(study.datasets, sorted(study.alphas, reverse=True)):
+        for method in study.methods:
+            cell = dataset, method, alpha
+            found = results.estimate(dataset, method, alpha, "hf")
+            if found is None:
+                continue
+            seeds = len(results.by_seed(dataset, method, alpha, "hf"))
+            apart = results.difference(dataset, method, reference, alpha, "hf")
+            away = "" if method == reference or apart is None else _with_interval(apart, "+")
+            scores = [f"{chosen[cell]:.3f}", _with_interval(found), away]
+            shown = [f"{alpha:g}", method, f"{seeds}", *scores, f"{accuracies[cell]:.3f}"]
+            rows.append([*shown, *costs[cell].shown()])
+    names = ["alpha", "method", "seeds", "validation HF", "HF", "difference in HF"]
+    return markdown([*names, "leaf accuracy", *COST], rows)
 
 
 def from_scratch(folder: Path, results: Results) -> str:
@@ -207,8 +243,9 @@ def depth_convention(difference: float, coarse: float | None, paper: float, inte
     return f"the class tree, perhaps: {share:.0%} of it goes away if scored on H"
 
 
-def _with_interval(found: Estimate) -> str:
-    return f"{found.mean:.3f}" + (f" ± {found.interval:.3f}" if found.interval is not None else "")
+def _with_interval(found: Estimate, sign: str = "") -> str:
+    half = "" if found.interval is None else f" ± {found.interval:.3f}"
+    return f"{found.mean:{sign}.3f}{half}"
 
 
 def cell_means(
@@ -256,7 +293,7 @@ def ranking(folder: Path, results: Results) -> str:
             accuracy = f"{accuracies[dataset, method, alpha]:.3f}"
             named = "" if also is None else f"{also:.3f}"
             row = [f"{alpha:g}", method, f"{seeds}", _with_interval(value), accuracy, named]
-            rows.append([*row, *costs[dataset, method, alpha]])
+            rows.append([*row, *costs[dataset, method, alpha].shown()])
     names = ["alpha", "method", "seeds", results.metrics[metric], "leaf accuracy"]
     return markdown([*names, "HF by `expected-hf`", *COST], rows)
 
@@ -264,7 +301,19 @@ def ranking(folder: Path, results: Results) -> str:
 COST = ["rounds", "minutes of one core", "MB sent"]
 
 
-def cell_costs(folder: Path, results: Results) -> dict[tuple[str, str, float], list[str]]:
+class Cost(NamedTuple):
+    """What a seed of a cell cost in the mean."""
+
+    rounds: float
+    minutes: float
+    megabytes: float
+
+    def shown(self) -> list[str]:
+        """Return it for the columns of ``COST``."""
+        return [f"{self.rounds:.0f}", f"{self.minutes:.1f}", f"{self.megabytes:.0f}"]
+
+
+def cell_costs(folder: Path, results: Results) -> dict[tuple[str, str, float], Cost]:
     """Return what a seed of each cell cost in the mean: rounds, minutes of one core, bytes.
 
     Runs before 0.2 recorded the time of their one thread on the clock, which is then given, and who
@@ -287,8 +336,7 @@ def cell_costs(folder: Path, results: Results) -> dict[tuple[str, str, float], l
                 sum(sent) / 1e6,
             ))  # fmt: skip
         if found:
-            rounds, minutes, size = map(fmean, zip(*found, strict=True))
-            costs[dataset, method, alpha] = [f"{rounds:.0f}", f"{minutes:.1f}", f"{size:.0f}"]
+            costs[dataset, method, alpha] = Cost(*map(fmean, zip(*found, strict=True)))
     return costs
 
 

@@ -256,3 +256,26 @@ def test_one_layer_trains_to_the_bits_of_autograd_and_torchs_sgd(
     assert torch.equal(cost, expected)
     for mine, theirs in zip(parameters, plain.parameters(), strict=True):
         assert torch.equal(mine, theirs)
+
+
+class NetWithThatName(nn.Module):
+    """A user's net that calls a part of it as we call a net that is one layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.below = nn.Linear(4, 3)
+        self.only_layer = nn.Linear(3, 2)
+
+    def forward(self, inputs):
+        return self.only_layer(self.below(inputs).relu())
+
+
+def test_a_net_with_a_part_of_that_name_is_not_taken_for_it():
+    net = NetWithThatName()
+    parameters = list(net.parameters())
+    inputs, classes = torch.ones(2, 4), torch.tensor([0, 1])
+    cost, gradients = gradients_of(net, parameters, functional.cross_entropy, inputs, classes)
+    expected = functional.cross_entropy(net(inputs), classes)
+    assert torch.equal(cost, expected)
+    for mine, theirs in zip(gradients, torch.autograd.grad(expected, parameters), strict=True):
+        assert torch.equal(mine, theirs)

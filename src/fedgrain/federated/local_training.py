@@ -6,6 +6,7 @@ Every engine calls it, so the bits of a run do not depend on where or in which o
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -121,8 +122,8 @@ def gradients_of(
     A net that is one linear layer says so (``only_layer``). Its gradients are two products of
     matrices, the same bits as autograd's, in less time than autograd needs to find them.
     """
-    layer: nn.Linear | None = getattr(net, "only_layer", None)
-    if layer is None:
+    layer = getattr(net, "only_layer", None)
+    if not isinstance(layer, nn.Linear) or not _are_all(parameters, layer.weight, layer.bias):
         cost = loss(net(inputs), targets)
         return cost, [*torch.autograd.grad(cost, parameters, allow_unused=True)]
     with torch.no_grad():
@@ -130,6 +131,11 @@ def gradients_of(
     cost = loss(logits.requires_grad_(), targets)
     (slope,) = torch.autograd.grad(cost, logits)
     return cost, [slope.t() @ inputs, slope.sum(0)]
+
+
+def _are_all(parameters: list[nn.Parameter], *expected: Tensor | None) -> bool:
+    """Whether these are the parameters, so that a user's net is not taken for a part of it."""
+    return len(parameters) == len(expected) and all(map(operator.is_, parameters, expected))
 
 
 def _loss_of(net: nn.Module, loss: Loss, images: Tensor, targets: Tensor) -> Tensor:
