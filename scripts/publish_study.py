@@ -147,10 +147,24 @@ def differences(folder: Path, results: Results) -> str:
             apart = results.difference(dataset, method, reference, alpha, "hf")
             away = "" if method == reference or apart is None else _with_interval(apart, "+")
             scores = [f"{chosen[cell]:.3f}", _with_interval(found), away]
-            shown = [f"{alpha:g}", method, f"{seeds}", *scores, f"{accuracies[cell]:.3f}"]
+            shown = [f"{alpha:g}", named_by(reference, method), f"{seeds}", *scores]
+            shown.append(f"{accuracies[cell]:.3f}")
             rows.append([*shown, *costs[cell].shown()])
     names = ["alpha", "method", "seeds", "validation HF", "HF", "difference in HF"]
     return markdown([*names, "leaf accuracy", *COST], rows)
+
+
+def named_by(reference: str, method: str) -> str:
+    """Return what a method has and leaves out of another one; the whole name of that one."""
+    if method == reference:
+        return method
+    base, *settings = method.split("+")
+    of_base, *of_reference = reference.split("+")
+    keys = {setting.partition("=")[0] for setting in settings}
+    left_out = [one for one in of_reference if one.partition("=")[0] not in keys]
+    added = [one for one in settings if one not in of_reference]
+    parts = [base] * (base != of_base) + [f"without {one}" for one in left_out]
+    return ", ".join([*parts, *(f"with {one}" for one in added)])
 
 
 def from_scratch(folder: Path, results: Results) -> str:
