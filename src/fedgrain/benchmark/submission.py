@@ -29,7 +29,7 @@ from fedgrain.preparation.prepare import Prepared
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.summary import score
 from fedgrain.studies.methods import parse_method
-from fedgrain.studies.planned_runs import PlannedRun, plan_runs
+from fedgrain.studies.planned_runs import PlannedRun, cell_runs, plan_runs
 from fedgrain.studies.study_folder import StudyFolder
 
 KEPT = ("config.toml", "environment.json", "metrics.jsonl", "result.json")
@@ -44,8 +44,7 @@ _DATE = (2026, 1, 1, 0, 0, 0)
 class Cell:
     """One run of a submission."""
 
-    alpha: float
-    seed: int
+    run: str
     hf: float
     accuracy: float
     core_seconds: float
@@ -62,14 +61,15 @@ class Submission:
     cells: tuple[Cell, ...]
 
     def by_seed(self, alpha: float, value: str = "hf") -> dict[int, float]:
-        """Return a value of every seed; of bounds with a run per client, the mean (or sum)."""
-        found = {}
+        """Return a value of every seed; of bounds with a run per client, the mean (or sum).
+
+        The same run may serve several alphas: that of a ceiling, where every leaf is known.
+        """
+        study, found = self.track.study([self.method]).complete(), {}
+        (dataset,) = study.datasets
         for seed in self.track.seeds:
-            values = [
-                float(getattr(cell, value))
-                for cell in self.cells
-                if (cell.alpha, cell.seed) == (alpha, seed)
-            ]
+            runs = cell_runs(study, dataset, self.method, alpha, seed, {})
+            values = [float(getattr(cell, value)) for cell in self.cells if cell.run in runs]
             found[seed] = fmean(values) if value in ("hf", "accuracy") else sum(values)
         return found
 
@@ -194,8 +194,8 @@ def _cell(path: Path, rules: Protocol, run: PlannedRun, place: RunFolder) -> Cel
     if missing or result["tested_on"] != "test":
         raise BenchmarkError(f"{path}: {run.name} does not say what it cost; run it again")
     return Cell(
-        float(run.config.alpha or 0.0), run.config.seed, result["hf"], result["accuracy"],
-        result["core_seconds"], result["bytes_sent"], result["rounds"] + result["cycles"],
+        run.name, result["hf"], result["accuracy"], result["core_seconds"],
+        result["bytes_sent"], result["rounds"] + result["cycles"],
     )  # fmt: skip
 
 
