@@ -132,11 +132,8 @@ def differences(folder: Path, results: Results) -> str:
     """Return a line per cell: its difference from the study's first method over common seeds."""
     study, rows = results.study, []
     reference = study.methods[0]
-    chosen = cell_means(folder, results, {
-        path.parent.name: read_checked_json(path)["validation_hf"]
-        for path in (folder / "runs").glob("*/result.json")
-    })  # fmt: skip
-    accuracies, costs = cell_accuracies(folder, results), cell_costs(folder, results)
+    chosen = told_means(folder, results, "validation_hf")
+    accuracies, costs = told_means(folder, results, "accuracy"), cell_costs(folder, results)
     for dataset, alpha in product(study.datasets, sorted(study.alphas, reverse=True)):
         for method in study.methods:
             cell = dataset, method, alpha
@@ -172,9 +169,10 @@ def from_scratch(folder: Path, results: Results) -> str:
 
     That is of the study whose folder has the same name without ``-trunk``.
     """
-    scratch = read_results(folder.with_name(folder.name.removesuffix("-trunk")))
-    accuracies = cell_accuracies(folder, results)
-    of_scratch = cell_accuracies(folder.with_name(folder.name.removesuffix("-trunk")), scratch)
+    origin = folder.with_name(folder.name.removesuffix("-trunk"))
+    scratch = read_results(origin)
+    accuracies = told_means(folder, results, "accuracy")
+    of_scratch = told_means(origin, scratch, "accuracy")
     study, rows = results.study, []
     for dataset, alpha in product(study.datasets, sorted(study.alphas, reverse=True)):
         for method in study.methods:
@@ -239,10 +237,10 @@ def questions(results: Results) -> str:
     return markdown(names, rows)
 
 
-def cell_accuracies(folder: Path, results: Results) -> dict[tuple[str, str, float], float]:
-    """Return the mean leaf accuracy of each cell."""
+def told_means(folder: Path, results: Results, value: str) -> dict[tuple[str, str, float], float]:
+    """Return the mean of each cell of what its results tell by this name, such as accuracy."""
     return cell_means(folder, results, {
-        path.parent.name: read_checked_json(path)["accuracy"]
+        path.parent.name: read_checked_json(path)[value]
         for path in (folder / "runs").glob("*/result.json")
     })  # fmt: skip
 
@@ -292,7 +290,7 @@ def ranking(folder: Path, results: Results) -> str:
     """Return a line per cell with any finished seed, best HF first within its alpha."""
     metric, study = list(results.metrics)[-1], results.study
     weighed = cell_means(folder, results, again(folder, "expected-hf"))
-    accuracies = cell_accuracies(folder, results)
+    accuracies = told_means(folder, results, "accuracy")
     costs = cell_costs(folder, results)
     rows = []
     for dataset, alpha in product(study.datasets, sorted(study.alphas, reverse=True)):
