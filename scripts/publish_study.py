@@ -42,6 +42,7 @@ from fedgrain.taxonomy import Taxonomy, coarsen
 from fedgrain.taxonomy.classes import dataset_taxonomy
 
 KEPT = ("config.toml", "result.json", "metrics.jsonl", "environment.json")
+ON_TRUNK = "-trunk"  # the end of the names of studies that repeat another one on a trunk
 
 
 def copy_finished(study: Path, target: Path) -> None:
@@ -65,7 +66,7 @@ def fragments(folder: Path) -> dict[str, str]:
         "runs.md": runs(folder, results),
         "ranking.md": ranking(folder, results),
     }
-    if "net_weights" in results.study.settings:  # a pretrained trunk: not the paper's experiment
+    if folder.name.endswith(ON_TRUNK):  # not the paper's experiment: has the same one beside it
         tables["from_scratch.md"] = from_scratch(folder, results)
         tables["questions.md"] = questions(results)
     elif any(method.endswith("/paper") for method in results.study.methods):
@@ -167,9 +168,9 @@ def named_by(reference: str, method: str) -> str:
 def from_scratch(folder: Path, results: Results) -> str:
     """Return a line per cell of a study on a trunk, beside the same method from scratch.
 
-    That is of the study whose folder has the same name without ``-trunk``.
+    That is of the study whose folder has the same name without ``ON_TRUNK``.
     """
-    origin = folder.with_name(folder.name.removesuffix("-trunk"))
+    origin = folder.with_name(folder.name.removesuffix(ON_TRUNK))
     scratch = read_results(origin)
     accuracies = told_means(folder, results, "accuracy")
     of_scratch = told_means(origin, scratch, "accuracy")

@@ -145,7 +145,8 @@ def test_a_failed_run_gives_exit_code_1(fedgrain, tmp_path, study_file):
     assert {entry["row"] for entry in told["tables"][0]["entries"]} == {"flat-softmax/paper"}
 
 
-def test_options_go_on_top_of_a_preset(capsys):
+def test_options_go_on_top_of_a_preset(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     options = ["--alphas", "0,0.9", "--seeds", "47-48,60", "--methods", "oracle,fedbdft/paper"]
     assert main(["study", "paper-cifar100", *options, "--dry-run", "--json"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
@@ -153,6 +154,14 @@ def test_options_go_on_top_of_a_preset(capsys):
     assert {name.rpartition("seed")[2] for name in runs} == {"47", "48", "60"}
     assert main(["study", "demo", "--dry-run"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 18
+
+
+def test_a_dry_run_refuses_the_folder_that_a_run_would_refuse(capsys, tmp_path):
+    (tmp_path / "runs").mkdir()
+    assert main(["study", "demo", "--dry-run", "--out", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert not told.out
+    assert "the folder is not empty and not a study (runs)" in told.err
 
 
 @pytest.mark.parametrize(

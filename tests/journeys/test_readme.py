@@ -34,7 +34,8 @@ def test_the_photographs_of_the_readme_are_trained_as_on_the_page_for_them():
     assert [{"my-photos": "site", "runs/mine": "runs/site"}.get(w, w) for w in here] == there
 
 
-def test_what_make_demo_types_is_the_table_of_the_readme(capsys):
+def test_what_make_demo_types_is_the_table_of_the_readme(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     typed = re.search(r"^demo:.*\n.*?fedgrain (study demo .*)$", makefile(), flags=re.M)
     assert main([*typed[1].split(), "--dry-run"]) == 0
     planned = capsys.readouterr().out.split()

@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> None:
     study = _study_of(args)
     folder = args.out or Path("studies") / study.name
     if args.dry_run:
-        _list(study, args.only, args.json)
+        _list(study, folder, args.only, args.json)
         return
     jobs = available_cores() if args.jobs is None else args.jobs
     if jobs < 1:
@@ -208,11 +208,15 @@ def _again(args: argparse.Namespace, folder: Path, study: Study) -> str:
     return shlex.join(words + ["--trust-code"] * bool(study.code()))
 
 
-def _list(study: Study, only: list[str], as_json: bool) -> None:
+def _list(study: Study, folder: Path, only: list[str], as_json: bool) -> None:
+    """Print the runs; refuse a folder in which they could not be run."""
     from fedgrain.studies.own_sites import with_sites
     from fedgrain.studies.planned_runs import plan_runs, selected
+    from fedgrain.studies.study_folder import StudyFolder, check_folder
 
-    names = [planned.name for planned in selected(plan_runs(with_sites(study), {}), only)]
+    whole = with_sites(study.complete())
+    check_folder(whole, StudyFolder(folder))
+    names = [planned.name for planned in selected(plan_runs(whole, {}), only)]
     if as_json:
         print_json({"study": study.name, "runs": names})
     else:
