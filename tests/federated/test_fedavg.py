@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from fedgrain.engines import client_trainer
 from fedgrain.errors import DivergedError, FederationError, HeadError
 from fedgrain.federated import EarlyStopping, LabelledPart, LocalSettings, TrainingSettings
 from fedgrain.federated.fedavg import FedAvg, FedAvgState
 from fedgrain.federated.sampling import joining, sample
 from fedgrain.heads import HEADS
+from fedgrain.heads.chunks import run_in_chunks
 from fedgrain.scoring.validation_score import ValidationScore
 from small_federation import TREE, VALIDATION, Recording, engine, federation, known
 
@@ -208,6 +210,24 @@ def test_labels_shared_out_once_a_round_take_the_same_first_step() -> None:
         ]  # fmt: skip
         close = all(torch.allclose(final[0][n], final[1][n], atol=1e-6) for n in final[0])
         assert close == same
+
+
+def test_labels_that_are_leaves_are_shared_out_without_the_model(monkeypatch) -> None:
+    asked = []
+
+    def counted(net, images):
+        asked.append(len(images))
+        return run_in_chunks(net, images)
+
+    monkeypatch.setattr(client_trainer, "run_in_chunks", counted)
+    for labels, knowing, asks in (
+        (["a1", "b1", "c"], known(*TREE.ids), []),
+        (["a1", "b", "c"], known("a", "a1", "b", "c"), [3]),
+    ):
+        asked.clear()
+        parts = {"head": "flat-softmax", "supervision": "projection", "responsibilities": "round"}
+        rounds(engine(federation([labels], [knowing]), EVERYONE, **parts), EVERYONE, 1)
+        assert asked == asks
 
 
 def test_divergence_is_told_apart_from_other_faults() -> None:

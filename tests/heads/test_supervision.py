@@ -79,6 +79,9 @@ def test_responsibilities_are_one_step_of_em(name, supervision, tree, seed):
     for label, row in enumerate(shares):
         outside = [leaf for leaf in range(len(row)) if label not in tree.path(tree.leaves[leaf])]
         assert not row[outside].any()
+    sets = supervised.stands_for(labels)
+    alone = sets.sum(1) == 1  # the trainer does not ask the model about these
+    assert torch.equal(shares[alone], sets[alone].to(shares.dtype))
     (expected,) = torch.autograd.grad(quiet_losses(supervised, logits, labels).mean(), logits)
     (found,) = torch.autograd.grad(supervised.shared_loss(logits, shares), logits)
     torch.testing.assert_close(found, expected)

@@ -56,17 +56,17 @@ class Supervised(nn.Module):
         entering = self.enters(labels if labels.ndim == 1 else labels[:, 0])
         losses = self.terms.smoothed(self.head, logits, losses, entering)
         if self.terms.ancestors:
-            above = self.terms.above_sets(self.head, logits, self._sets(logits, labels))
+            above = self.terms.above_sets(self.head, logits, self.stands_for(labels))
             losses = losses + above * entering
         return losses
 
-    def _sets(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the leaves a label stands for [batch, leaves]."""
-        head = self.head
+    def stands_for(self, labels: Tensor) -> Tensor:
+        """Mask [batch, leaves]: the leaves a label stands for."""
+        head, labels = self.head, labels.long()
         assert isinstance(head, LeafSoftmax)  # ``supervise`` refuses others
         if self.readings:
             return self._by_labeller(
-                lambda _, *of: head.leaf_weights(*of) > -np.inf, logits, labels
+                lambda _, *of: head.leaf_weights(*of) > -np.inf, labels, labels
             )
         return head.leaf_weights(labels, None) > -np.inf
 
