@@ -26,7 +26,7 @@ from fedgrain.knowledge.labeller import (
 from fedgrain.knowledge.labeller_em import FORMS, fitted, learned, next_model
 from fedgrain.randomness import numpy_generator
 from fedgrain.taxonomy import Taxonomy
-from publish_study import markdown
+from published.markdown_table import markdown
 
 TREE = Taxonomy.from_edges(
     [("r", b) for b in "abcd"]

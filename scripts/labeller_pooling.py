@@ -16,7 +16,7 @@ from fedgrain.knowledge.labeller import BoolArray, LabellerModel, gathered
 from fedgrain.knowledge.labeller_em import learned
 from fedgrain.randomness import numpy_generator
 from labeller_forms import LEAF, TREE, known_groups, simulated
-from publish_study import markdown
+from published.markdown_table import markdown
 
 SIZES = (2000, 500, 100, 20)  # labels of the four annotators
 RATES = {"alike": (0.4, 0.4, 0.4, 0.4), "knowledge and laziness of their own": (0.1, 0.8, 0.4, 0.6)}

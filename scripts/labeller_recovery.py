@@ -23,7 +23,7 @@ from fedgrain.federated.averaging import State
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.knowledge.labeller import labeller_model
 from fedgrain.preparation.prepare import prepare
-from publish_study import markdown
+from published.markdown_table import markdown
 
 SHARES = (0.0, 0.3, 0.5, 0.8)  # of the labels that are too coarse
 ROUNDS = (0, 1, 2, 3, 5, 10, 20, 30)

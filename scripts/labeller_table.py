@@ -21,7 +21,7 @@ from fedgrain.files import write_text
 from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
 from fedgrain.studies.collect import read_results, run_folders
 from fedgrain.studies.intervals import Estimate, estimate
-from publish_study import markdown
+from published.markdown_table import markdown
 
 NAMES = {  # what a method's settings are called here; the same in every method
     "flat-softmax/": "",

@@ -19,7 +19,7 @@ from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
 from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
 from fedgrain.studies.collect import Results, paper_figures, read_results, run_folders
-from publish_study import markdown, out_of_date
+from published.markdown_table import markdown, out_of_date
 
 DOCS = Path(__file__).parents[1] / "docs"
 RESULTS = DOCS / "results"

@@ -1,0 +1,1 @@
+"""The tables and figures of published studies, made from their committed files alone."""

@@ -1,0 +1,93 @@
+"""A study beside the paper's tables."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+
+from fedgrain.checked_json import read_checked_json
+from fedgrain.preparation.config_texts import read_config
+from fedgrain.studies.collect import Results, paper_figures
+from fedgrain.studies.methods import method_name
+from published.cells import Cell, again, cell_means, with_interval
+from published.costs import Cost, cell_costs
+from published.markdown_table import markdown
+
+
+def verdicts(folder: Path, results: Results) -> str:
+    """Return a line per cell of the paper's table: reproduced within its interval, or not."""
+    reasons: dict[str, str] = {}
+    if (folder / "reasons.toml").exists():
+        reasons = tomllib.loads((folder / "reasons.toml").read_text("utf-8"))
+    judged = list(results.metrics) if results.study.zero_shot else ["hf"]
+    on_coarse = cell_means(folder, results, again(folder, "leaf, on H"))
+    cells = sorted(
+        paper_figures(results.study.zero_shot).items(), key=lambda item: (-item[0][2], item[0][1])
+    )
+    costs = cell_costs(folder, results)
+    rows = []
+    for (cell, figures), metric in product(cells, judged):
+        dataset, method, alpha = cell
+        if dataset not in results.study.datasets:
+            continue
+        mean, interval = figures[metric]
+        start = [f"{alpha:g}", method, results.metrics[metric], f"{mean:.3f} ± {interval:.3f}"]
+        found = results.estimate(dataset, method, alpha, metric)
+        if found is None:
+            rows.append([*start, "", "", "not run", "", _would_cost(method, costs)])
+            continue
+        seeds, coarse = len(results.by_seed(dataset, method, alpha, metric)), on_coarse.get(cell)
+        shown = f"{with_interval(found)} ({seeds})"
+        difference = found.mean - mean
+        inside = abs(difference) <= interval
+        verdict = "reproduced" if inside else "differs"
+        why = ""
+        if not inside:
+            found_out = depth_convention(difference, coarse, mean, interval)
+            why = reasons.get(f"{method}@{alpha:g}", found_out)
+        also = "" if coarse is None else f"{coarse:.3f}"
+        if coarse is not None and abs(coarse - mean) <= interval:
+            also += ", inside"
+        rows.append([*start, shown, f"{difference:+.3f}", verdict, also, why])
+    names = ["alpha", "method", "score", "the paper's", "ours (seeds)", "difference", "verdict"]
+    return markdown([*names, "ours scored on H", "why"], rows)
+
+
+def _would_cost(method: str, costs: Mapping[Cell, Cost]) -> str:
+    """Say what a seed of a cell that was not run would take, by the cells of its method."""
+    of_method = [cost.minutes for (_, name, _), cost in costs.items() if name == method]
+    known = of_method or [cost.minutes for cost in costs.values()]
+    kin = "this method" if of_method else "the others"
+    return f"a seed would take {fmean(known):.0f} minutes of one core, as {kin} elsewhere"
+
+
+def depth_convention(difference: float, coarse: float | None, paper: float, interval: float) -> str:
+    """Say how much of a difference goes away where depths are counted on H."""
+    if coarse is None:
+        return "not found yet"
+    if abs(coarse - paper) <= interval:
+        return "inside if scored on H"
+    share = 1 - (coarse - paper) / difference
+    return f"the class tree, perhaps: {share:.0%} of it goes away if scored on H"
+
+
+def trees(folder: Path) -> str:
+    """Return a line per reading of the class hierarchy: HF of the same predictions on it."""
+    scores = read_checked_json(folder / "trees.json")
+    names, papers = [], []
+    for name in scores:
+        config = read_config(folder / "runs" / name / "config.toml").complete()
+        method = method_name(config)
+        names.append(f"{method}, alpha {config.alpha:g}")
+        papers.append(paper_figures(config.zero_shot)[config.dataset, method, config.alpha]["hf"])
+    rows = []
+    for reading, of in next(iter(scores.values())).items():
+        found = [scores[name][reading]["hf"] for name in scores]
+        inside = sum(abs(hf - mean) <= by for hf, (mean, by) in zip(found, papers, strict=True))
+        shown = [f"{hf:.3f}" for hf in found]
+        rows.append([reading, f"{of['depth']}", *shown, f"{inside} of {len(found)}"])
+    rows.append(["**the paper**", "", *(f"{mean:.3f} ± {by:.3f}" for mean, by in papers), ""])
+    return markdown(["scored on", "depth", *names, "inside the paper's"], rows)
