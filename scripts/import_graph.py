@@ -27,9 +27,8 @@ GROUND = (
 ROOMS = (
     "taxonomy", "knowledge", "data", "folders", "importers", "readers", "nets", "heads", "scoring",
     "calibration", "trunks", "federated", "engines", "models", "preparation", "runs", "exports",
-    "studies", "benchmark", "policy", "records", "messages", "handover", "deployment", "sites",
-    "membership", "pictures", "pages", "sections", "report", "refinement",
-    "cli",
+    "studies", "tables", "benchmark", "policy", "records", "messages", "handover", "deployment",
+    "sites", "membership", "pictures", "pages", "sections", "report", "refinement", "cli",
 )  # fmt: skip
 
 

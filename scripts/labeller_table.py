@@ -19,8 +19,8 @@ from pathlib import Path
 from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
 from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
-from fedgrain.studies.collect import read_results, run_folders
-from fedgrain.studies.intervals import Estimate, estimate
+from fedgrain.tables.collect import read_results, run_folders
+from fedgrain.tables.intervals import Estimate, estimate
 from published.markdown_table import markdown
 
 NAMES = {  # what a method's settings are called here; the same in every method

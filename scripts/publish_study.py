@@ -20,9 +20,9 @@ from pathlib import Path
 
 from fedgrain.files import write_text
 from fedgrain.pictures.study_figures import draw_study
-from fedgrain.studies.collect import read_results
-from fedgrain.studies.table_formats import format_tables
-from fedgrain.studies.tables import score_tables
+from fedgrain.tables.collect import read_results
+from fedgrain.tables.study_tables import score_tables
+from fedgrain.tables.table_formats import format_tables
 from published.difference_figure import draw_differences
 from published.difference_table import NAMES, differences, names_of
 from published.markdown_table import out_of_date

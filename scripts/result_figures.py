@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
 from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
-from fedgrain.studies.collect import Results, paper_figures, read_results, run_folders
+from fedgrain.tables.collect import Results, paper_figures, read_results, run_folders
 from published.markdown_table import markdown, out_of_date
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -7,11 +7,11 @@ import pytest
 
 from fedgrain.cli import main
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.studies.collect import read_results
 from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.study import Study
 from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder
+from fedgrain.tables.collect import read_results
 from warm_processes import WarmProcesses
 
 ROOT = Path(__file__).parents[1]

@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgrain.checked_json import read_checked_json
-from fedgrain.studies.collect import Results
-from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.planned_runs import cell_runs
 from fedgrain.studies.study_folder import StudyFolder
+from fedgrain.tables.collect import Results
+from fedgrain.tables.intervals import Estimate
 
 Cell = tuple[str, str, float]  # data set, method, alpha
 

@@ -14,9 +14,9 @@ from fedgrain.nets import build_net
 from fedgrain.preparation.config_texts import read_config
 from fedgrain.preparation.zero_shot import seen_taxonomy
 from fedgrain.randomness import numpy_generator, torch_generator_from
-from fedgrain.studies.collect import Results
 from fedgrain.studies.planned_runs import cell_runs
 from fedgrain.studies.study_folder import StudyFolder
+from fedgrain.tables.collect import Results
 from fedgrain.taxonomy import Taxonomy, coarsen
 from fedgrain.taxonomy.classes import dataset_taxonomy
 from published.cells import Cell

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
-from fedgrain.studies.collect import Results
+from fedgrain.tables.collect import Results
 
 ABOVE, BELOW, UNSETTLED = "#009E73", "#D55E00", "#8C8C8C"
 

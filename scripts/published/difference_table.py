@@ -6,7 +6,7 @@ import tomllib
 from itertools import product
 from pathlib import Path
 
-from fedgrain.studies.collect import Results
+from fedgrain.tables.collect import Results
 from published.cells import told_means, with_interval
 from published.costs import COST, cell_costs
 from published.markdown_table import markdown

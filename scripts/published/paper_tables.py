@@ -10,8 +10,8 @@ from statistics import fmean
 
 from fedgrain.checked_json import read_checked_json
 from fedgrain.preparation.config_texts import read_config
-from fedgrain.studies.collect import Results, paper_figures
 from fedgrain.studies.methods import method_name
+from fedgrain.tables.collect import Results, paper_figures
 from published.cells import Cell, again, cell_means, with_interval
 from published.costs import Cost, cell_costs
 from published.markdown_table import markdown

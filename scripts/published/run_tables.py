@@ -9,9 +9,9 @@ from typing import Any
 
 from fedgrain.checked_json import read_checked_json
 from fedgrain.preparation.config_texts import read_config
-from fedgrain.studies.collect import Results
 from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.study_folder import StudyFolder
+from fedgrain.tables.collect import Results
 from published.cells import again, cell_means, told_means, with_interval
 from published.costs import COST, cell_costs
 from published.markdown_table import markdown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-from fedgrain.studies.collect import Results, read_results
+from fedgrain.tables.collect import Results, read_results
 from published.cells import told_means, with_interval
 from published.markdown_table import markdown
 

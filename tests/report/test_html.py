@@ -25,7 +25,7 @@ from fedgrain.report.run_results import knowledge_name, run_sentence
 from fedgrain.scoring.metrics import cut_back
 from fedgrain.sections.branches import branches_of, wrong_at
 from fedgrain.sections.model_inspection import Sites
-from fedgrain.studies.intervals import estimate
+from fedgrain.tables.intervals import estimate
 from fedgrain.taxonomy import Taxonomy
 from reported_runs import BREAKS_OUT, FOLDER, SCRIPT
 from small_federation import EVERYTHING, NODE, TREE, known

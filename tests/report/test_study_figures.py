@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fedgrain.pictures import study_figures as figures
-from fedgrain.studies.collect import Results, read_results
-from fedgrain.studies.intervals import estimate
 from fedgrain.studies.study import Study
+from fedgrain.tables.collect import Results, read_results
+from fedgrain.tables.intervals import estimate
 from hand_made_study import SCORES, write_study
 
 

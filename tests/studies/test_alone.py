@@ -22,14 +22,14 @@ from fedgrain.preparation.config_texts import differences, read_config
 from fedgrain.preparation.prepare import load_images, prepare
 from fedgrain.report.study_page import study_page
 from fedgrain.runs.evaluate import evaluate
-from fedgrain.studies.alone import alone_rows
-from fedgrain.studies.collect import Results, read_results
 from fedgrain.studies.image_scores import ImageScores
-from fedgrain.studies.intervals import resampled_interval
 from fedgrain.studies.options import chosen_study
 from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.presets import preset
 from fedgrain.studies.study import Study
+from fedgrain.tables.alone import alone_rows
+from fedgrain.tables.collect import Results, read_results
+from fedgrain.tables.intervals import resampled_interval
 from own_sites import SITES, write_sites
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

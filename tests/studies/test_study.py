@@ -16,7 +16,6 @@ from fedgrain.data.decode import _mapper
 from fedgrain.errors import ConfigError, FedgrainError, StudyError
 from fedgrain.runs.run import run
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.studies.collect import read_results
 from fedgrain.studies.execute import run_study
 from fedgrain.studies.executors import local_workers
 from fedgrain.studies.methods import method_name, parse_method
@@ -25,7 +24,8 @@ from fedgrain.studies.presets import PRESETS, preset
 from fedgrain.studies.study import Study
 from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder, check_folder
-from fedgrain.studies.tables import score_tables
+from fedgrain.tables.collect import read_results
+from fedgrain.tables.study_tables import score_tables
 from study_parts import killed_once, long_sleep, process_number
 
 SETTINGS = {

@@ -9,9 +9,9 @@ from statistics import fmean, stdev
 
 from fedgrain.benchmark.submission import Submission, read_submission
 from fedgrain.errors import BenchmarkError
-from fedgrain.studies.intervals import estimate, incomplete_beta
 from fedgrain.studies.methods import is_bound
-from fedgrain.studies.tables import Cell, Column, Table, score_cell
+from fedgrain.tables.intervals import estimate, incomplete_beta
+from fedgrain.tables.study_tables import Cell, Column, Table, score_cell
 
 
 def leaderboard_tables(places: Sequence[str | Path]) -> list[Table]:

@@ -69,11 +69,11 @@ def run_method(args: argparse.Namespace) -> None:
     from fedgrain.cli.study import progress_bar
     from fedgrain.cores import available_cores
     from fedgrain.errors import BenchmarkError
-    from fedgrain.studies.collect import read_results
     from fedgrain.studies.execute import run_study
     from fedgrain.studies.executors import local_workers
-    from fedgrain.studies.table_formats import format_tables
-    from fedgrain.studies.tables import score_tables
+    from fedgrain.tables.collect import read_results
+    from fedgrain.tables.study_tables import score_tables
+    from fedgrain.tables.table_formats import format_tables
 
     rules = read_protocol(args.version)
     track = rules.track(args.track)
@@ -154,7 +154,7 @@ def check_results(args: argparse.Namespace) -> None:
 
     prefer_portable()
     from fedgrain.benchmark import check_frozen, check_predictions, read_protocol, read_submission
-    from fedgrain.studies.intervals import estimate
+    from fedgrain.tables.intervals import estimate
 
     told, prepared = [], {}
     for path in args.files:
@@ -176,7 +176,7 @@ def check_results(args: argparse.Namespace) -> None:
 def show_leaderboard(args: argparse.Namespace) -> None:
     """Print the leaderboard, and write it as a page if asked."""
     from fedgrain.benchmark import leaderboard_tables
-    from fedgrain.studies.table_formats import format_tables
+    from fedgrain.tables.table_formats import format_tables
 
     tables = leaderboard_tables(args.places)
     print(format_tables(tables, "json" if args.json else args.format), end="")

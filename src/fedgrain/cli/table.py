@@ -48,11 +48,11 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the tables."""
-    from fedgrain.studies.alone import alone_rows, alone_tables
-    from fedgrain.studies.collect import read_results
-    from fedgrain.studies.site_tables import site_tables
-    from fedgrain.studies.table_formats import format_tables
-    from fedgrain.studies.tables import gains_tables, hierarchy_table, score_tables
+    from fedgrain.tables.alone import alone_rows, alone_tables
+    from fedgrain.tables.collect import read_results
+    from fedgrain.tables.site_tables import site_tables
+    from fedgrain.tables.study_tables import gains_tables, hierarchy_table, score_tables
+    from fedgrain.tables.table_formats import format_tables
 
     results = read_results(args.folder)
     tables = score_tables(results, paper=args.paper, paired=args.paired)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from fedgrain.studies.table_formats import spoken
-from fedgrain.studies.tables import Table
+from fedgrain.tables.study_tables import Table
+from fedgrain.tables.table_formats import spoken
 
 NOTHING = "–"
 _PAGE = 40  # rows of a searchable table that need no search

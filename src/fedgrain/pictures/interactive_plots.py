@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.pictures.study_figures import COLOURS
-from fedgrain.studies.intervals import Estimate
+from fedgrain.tables.intervals import Estimate
 from fedgrain.taxonomy import Taxonomy
 
 Figure = dict[str, Any]

@@ -9,11 +9,11 @@ from typing import Any
 from fedgrain.pictures.interactive_plots import Figure, axes_layout, look_of, plain, spoken_estimate
 from fedgrain.pictures.picture_files import new_figure, write_picture
 from fedgrain.pictures.study_figures import COLOURS, label_axes, style_of, with_legend
-from fedgrain.studies.alone import AloneRow, alone_rows
-from fedgrain.studies.collect import Results
-from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.planned_runs import safe_name
-from fedgrain.studies.site_tables import BySeed, site_estimates
+from fedgrain.tables.alone import AloneRow, alone_rows
+from fedgrain.tables.collect import Results
+from fedgrain.tables.intervals import Estimate
+from fedgrain.tables.site_tables import BySeed, site_estimates
 from fedgrain.text import shortened
 
 _WIDTH = 0.6  # of the place of a site, all methods together

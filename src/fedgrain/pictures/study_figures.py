@@ -14,9 +14,9 @@ from fedgrain.catalogue import rounds_axis
 from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
 from fedgrain.plugins import Trust
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.studies.collect import Results, run_folders
 from fedgrain.studies.methods import Skew, parse_method, skew_name
 from fedgrain.studies.planned_runs import safe_name
+from fedgrain.tables.collect import Results, run_folders
 
 # Okabe and Ito's palette: distinct for every common kind of colour vision, as are the markers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")

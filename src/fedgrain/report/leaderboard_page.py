@@ -9,7 +9,7 @@ from fedgrain.files import write_text
 from fedgrain.pages.page_parts import Page
 from fedgrain.pages.page_tables import sheet_of
 from fedgrain.report.html import render
-from fedgrain.studies.tables import Table
+from fedgrain.tables.study_tables import Table
 
 _NOTE = (
     "Mean and 95% interval over seeds; the difference from the best method over the same seeds, "

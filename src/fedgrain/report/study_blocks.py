@@ -14,11 +14,11 @@ from fedgrain.pages.page_tables import setting, sheet, sheet_of
 from fedgrain.pictures.interactive_plots import over_alpha
 from fedgrain.pictures.site_figures import alone_plot, by_site
 from fedgrain.report.study_look import finished_runs
-from fedgrain.studies.alone import AloneRow, alone_note, alone_rows, alone_tables
-from fedgrain.studies.collect import Results
 from fedgrain.studies.methods import skew_name
-from fedgrain.studies.site_tables import site_estimates
 from fedgrain.studies.study_folder import Rates, StudyFolder
+from fedgrain.tables.alone import AloneRow, alone_note, alone_rows, alone_tables
+from fedgrain.tables.collect import Results
+from fedgrain.tables.site_tables import site_estimates
 
 
 def score_blocks(results: Results) -> list[Block]:

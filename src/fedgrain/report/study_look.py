@@ -9,10 +9,10 @@ from fedgrain.report.close_view import Look
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.sections.answers import Watch
 from fedgrain.sections.knowledge_block import knowledge_block
-from fedgrain.studies.collect import Results
 from fedgrain.studies.methods import Skew, is_bound, skew_name
 from fedgrain.studies.planned_runs import cell_runs
 from fedgrain.studies.study_folder import Rates, StudyFolder
+from fedgrain.tables.collect import Results
 
 
 def finished_runs(

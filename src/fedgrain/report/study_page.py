@@ -15,11 +15,11 @@ from fedgrain.report.study_look import look_at_best
 from fedgrain.report.study_settings import redo_commands, settings_sheets
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.sections.answers import Watch, no_watch
-from fedgrain.studies.collect import read_results
-from fedgrain.studies.headline import sentence
 from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.study_folder import StudyFolder
-from fedgrain.studies.tables import score_tables
+from fedgrain.tables.collect import read_results
+from fedgrain.tables.headline import sentence
+from fedgrain.tables.study_tables import score_tables
 
 
 def study_page(

@@ -13,13 +13,13 @@ from fedgrain.files import write_text
 from fedgrain.pictures.site_figures import draw_sites
 from fedgrain.pictures.study_figures import draw_operating_curves, draw_study
 from fedgrain.plugins import Trust
-from fedgrain.studies.alone import AloneRow, alone_note, alone_rows, alone_tables
-from fedgrain.studies.collect import Results, read_results
-from fedgrain.studies.headline import sentence
 from fedgrain.studies.methods import is_bound
-from fedgrain.studies.site_tables import site_tables
-from fedgrain.studies.table_formats import format_tables
-from fedgrain.studies.tables import Table, score_tables
+from fedgrain.tables.alone import AloneRow, alone_note, alone_rows, alone_tables
+from fedgrain.tables.collect import Results, read_results
+from fedgrain.tables.headline import sentence
+from fedgrain.tables.site_tables import site_tables
+from fedgrain.tables.study_tables import Table, score_tables
+from fedgrain.tables.table_formats import format_tables
 
 _FILES = {"text": "table.txt", "json": "table.json", "csv": "table.csv"}
 

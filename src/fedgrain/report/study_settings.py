@@ -11,10 +11,10 @@ from fedgrain.pages.page import settings_sheet
 from fedgrain.pages.page_tables import Sheet, setting, sheet
 from fedgrain.pages.redo import run_command, study_command
 from fedgrain.runs.run_folder import RunFolder
-from fedgrain.studies.collect import Results
 from fedgrain.studies.methods import method_name
 from fedgrain.studies.planned_runs import PlannedRun
 from fedgrain.studies.study_folder import Rates, StudyFolder
+from fedgrain.tables.collect import Results
 
 
 def settings_sheets(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
-from fedgrain.studies.tables import Cell, Column, Table
+from fedgrain.tables.study_tables import Cell, Column, Table
 
 Mark = Callable[[str, int | None], str]
 

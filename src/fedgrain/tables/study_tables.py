@@ -9,9 +9,9 @@ from statistics import fmean
 
 from fedgrain.checked_json import read_checked_json
 from fedgrain.errors import StudyError
-from fedgrain.studies.collect import Results, paper_figures, run_folders
-from fedgrain.studies.intervals import Estimate
 from fedgrain.studies.methods import Skew, is_bound, parse_method, skew_name
+from fedgrain.tables.collect import Results, paper_figures, run_folders
+from fedgrain.tables.intervals import Estimate
 
 _DIGITS = 3
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedgrain.studies.collect import Results
 from fedgrain.studies.image_scores import ImageScores
-from fedgrain.studies.intervals import Estimate, estimate
-from fedgrain.studies.tables import Column, Table, score_cell, with_ranks
+from fedgrain.tables.collect import Results
+from fedgrain.tables.intervals import Estimate, estimate
+from fedgrain.tables.study_tables import Column, Table, score_cell, with_ranks
 
 EVERYONE = "all test images"
 BySeed = Mapping[int, float]

@@ -15,12 +15,12 @@ from typing import Any
 from fedgrain.errors import StudyError
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.image_scores import ImageScores, read_scores
-from fedgrain.studies.intervals import Estimate, estimate
 from fedgrain.studies.methods import Skew
 from fedgrain.studies.planned_runs import cell_runs
 from fedgrain.studies.study import Study
 from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder
+from fedgrain.tables.intervals import Estimate, estimate
 
 _SKEW_METRICS = {"hr": "HR", "hp": "HP", "hf": "HF"}
 _ZERO_SHOT_METRICS = {"seen_hf": "seen HF", "unseen_hf": "unseen HF"}
@@ -123,7 +123,7 @@ def _finished(path: Path) -> dict[str, Any] | None:
 def paper_figures(zero_shot: bool = False) -> dict[Key, dict[str, tuple[float, float]]]:
     """Return the paper's means and intervals by (data set, method, alpha), then by metric."""
     name = "paper_zero_shot_results.csv" if zero_shot else "paper_skew_results.csv"
-    text = (files("fedgrain.studies") / "resources" / name).read_text("utf-8")
+    text = (files("fedgrain.tables") / "resources" / name).read_text("utf-8")
     columns = (
         {"seen_hf": ("seen_h_f", "seen_ci95"), "unseen_hf": ("unseen_h_f", "unseen_ci95")}
         if zero_shot

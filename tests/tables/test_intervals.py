@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedgrain.studies.intervals import estimate, incomplete_beta, t_quantile
+from fedgrain.tables.intervals import estimate, incomplete_beta, t_quantile
 
 
 @pytest.mark.parametrize("probability", [0.6, 0.9, 0.975, 0.9995])

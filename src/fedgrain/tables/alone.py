@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.studies.collect import Results
 from fedgrain.studies.image_scores import ImageScores
-from fedgrain.studies.intervals import resampled_interval
 from fedgrain.studies.methods import is_bound
-from fedgrain.studies.tables import Cell, Column, Table
+from fedgrain.tables.collect import Results
+from fedgrain.tables.intervals import resampled_interval
+from fedgrain.tables.study_tables import Cell, Column, Table
 
 _Scores = NDArray[np.float64]  # [seeds, images]
 _FEW = 30  # images with which a bootstrap interval is trustworthy

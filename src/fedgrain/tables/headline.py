@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fedgrain.studies.alone import alone_headline, alone_rows
-from fedgrain.studies.collect import Results
 from fedgrain.studies.methods import Skew, is_bound, parse_method, skew_name
+from fedgrain.tables.alone import alone_headline, alone_rows
+from fedgrain.tables.collect import Results
 
 
 def sentence(results: Results) -> str:

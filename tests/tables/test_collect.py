@@ -9,10 +9,10 @@ from scipy import stats
 
 from fedgrain.catalogue import TABLE_FORMATS
 from fedgrain.errors import StudyError
-from fedgrain.studies.collect import paper_figures, read_results
-from fedgrain.studies.headline import sentence
-from fedgrain.studies.table_formats import format_tables
-from fedgrain.studies.tables import Cell, gains_tables, hierarchy_table, score_tables
+from fedgrain.tables.collect import paper_figures, read_results
+from fedgrain.tables.headline import sentence
+from fedgrain.tables.study_tables import Cell, gains_tables, hierarchy_table, score_tables
+from fedgrain.tables.table_formats import format_tables
 from hand_made_study import SCORES, write_study
 
 STORED = Path(__file__).parent / "stored"
