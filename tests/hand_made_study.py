@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedgrain.studies.planned_runs import run_name
+from fedgrain.studies.planned_runs import cell_runs
 from fedgrain.studies.study import Study
 from fedgrain.taxonomy import Taxonomy, to_json
 
@@ -42,8 +42,8 @@ def write_study(
     (folder / "study.toml").write_text(study.toml())
     for (method, alpha), values in scores.items():
         for seed, hf in zip(seeds, values, strict=True):
-            for config in study.configs(dataset, method, alpha, seed):
-                place = folder / "runs" / run_name(config)
+            for name in cell_runs(study, dataset, method, alpha, seed, {}):
+                place = folder / "runs" / name
                 place.mkdir(parents=True, exist_ok=True)
                 result = {"hr": hf + 0.01, "hp": hf - 0.02, "hf": hf}
                 result |= {"accuracy_per_depth": [hf + 0.1, hf - 0.1], "accuracy": hf - 0.3}

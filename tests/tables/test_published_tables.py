@@ -1,0 +1,84 @@
+"""Tables and the picture of published studies, from studies written by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedgrain.tables.collect import read_results
+from hand_made_study import write_study
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+METHODS = ("flat-softmax/projection", "flat-softmax/projection+proximal=0.01", "flat-softmax/paper")
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+
+
+@pytest.fixture
+def study(tmp_path):
+    near = [0.70, 0.72, 0.74]
+    above = [hf + by for hf, by in zip(near, (0.01, 0.02, 0.03), strict=True)]
+    scores = dict(zip(METHODS, (near, above, near), strict=True))
+    write_study(tmp_path, {(method, 0.9): of for method, of in scores.items()})
+    for seed in (48, 49):
+        (result,) = tmp_path.glob(f"runs/*-paper-*-seed{seed}/result.json")
+        result.unlink()
+    return tmp_path
+
+
+def test_methods_are_compared_with_the_first_over_common_seeds(study):
+    from published.difference_figure import draw_differences
+    from published.difference_table import names_of
+
+    results = read_results(study)
+    names = names_of(study, results)
+    assert names[METHODS[1]] == "with proximal=0.01"
+    apart = results.difference("cifar100", METHODS[1], METHODS[0], 0.9, "hf")
+    assert apart.mean == pytest.approx(0.02)
+    assert apart.interval == pytest.approx(4.302653 * 0.01 / 3**0.5, rel=1e-5)  # t(0.975, 2)
+    assert results.difference("cifar100", METHODS[2], METHODS[0], 0.9, "hf").mean == 0.0
+    drawn = draw_differences(results, names, study / "differences")
+    assert "with proximal=0.01" in drawn[0].read_text("utf-8")
+
+
+def test_a_name_for_no_method_of_the_study_is_refused(study):
+    from published.difference_table import NAMES, names_of
+
+    (study / NAMES).write_text(f'"{METHODS[1]}" = "FedProx"\n')
+    assert names_of(study, read_results(study))[METHODS[1]] == "FedProx"
+    (study / NAMES).write_text('"oak/paper" = "oak"\n')
+    with pytest.raises(SystemExit, match="oak/paper is no method of the study"):
+        names_of(study, read_results(study))
+
+
+def test_the_setting_with_the_best_validation_is_bold_and_scores_are_kept(tmp_path, monkeypatch):
+    import tuning_table
+
+    momentum = "+server_optimizer=sgd+server_momentum=0.5"
+    scores = {
+        ("flat-softmax/paper+lr=0.1", 0.9): [0.60, 0.62],
+        (f"flat-softmax/paper+lr=0.1{momentum}", 0.9): [0.64, 0.62],
+        ("scaffold:flat-softmax/paper+lr=0.1", 0.9): [0.50, 0.52],
+    }
+    write_study(tmp_path / "study", scores, seeds=(42, 43))
+    for result in tmp_path.glob("study/runs/*/result.json"):
+        values = json.loads(result.read_text())
+        result.write_text(json.dumps({**values, "validation_hf": values["hf"] + 0.1}))
+    kept = tmp_path / "kept.json"
+    printed = []
+    for given in ([str(tmp_path / "study")], []):  # the second time from what was kept
+        monkeypatch.setattr("sys.argv", ["tuning_table", *given, "--kept", str(kept)])
+        tuning_table.main()
+        printed.append(tuning_table.table(json.loads(kept.read_text())))
+    assert printed[0] == printed[1]
+    head, _, ours, other = map(cells, printed[0].splitlines())
+    assert head == ["method", "lr 0.1", "lr 0.1, server momentum 0.5"]
+    assert ours == ["flat-softmax/paper", "0.710", "**0.730**"]
+    assert other == ["scaffold:flat-softmax/paper", "**0.610**", ""]
