@@ -70,7 +70,7 @@ def _table(track: str, alpha: float, by_method: dict[str, Submission]) -> Table:
             ),
         ))  # fmt: skip
     columns = (
-        Column("", "HF"), Column("", "leaf accuracy"), Column("", f"HF - {best}", signed=True),
+        Column("", "HF"), Column("", "leaf accuracy"), Column("", "HF - best", signed=True),
         Column("", "p"), Column("", "core-hours"), Column("", "MB sent", digits=1),
     )  # fmt: skip
     return Table(f"{track}, alpha {alpha:g} (benchmark {version})", "method", columns, tuple(rows))
