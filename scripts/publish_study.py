@@ -86,10 +86,11 @@ def main() -> int:
     for path, text in tables.items():
         write_text(path, text)
     results = read_results(folder)
-    pictures = draw_study(folder, results)
-    if (folder / NAMES).exists():
+    if (folder / NAMES).exists():  # too many methods for a curve each
         names = names_of(folder, results)
-        pictures += draw_differences(results, names, folder / "figures" / "differences")
+        pictures = draw_differences(results, names, folder / "figures" / "differences")
+    else:
+        pictures = draw_study(folder, results)
     for path in pictures:
         print(path)
     return 0
