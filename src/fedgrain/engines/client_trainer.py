@@ -55,6 +55,7 @@ class ClientTrainer:
         self.supervised = cache(self._supervised)
         self.supervised(0)  # refuse a meaningless combination before anything is trained
         self.whole_data = cache(self._whole_data)
+        self.certain = cache(self._certain)
         self.branch_data = cache(self._branch_data)
         self.samples = cache(self._samples)
         self.children_with_data = cache(self._children_with_data)
@@ -187,15 +188,23 @@ class ClientTrainer:
         """Distribute every label over the leaves by the global model (EM's E-step)."""
         data, supervised, shares = self.whole_data(client), self.supervised(client), []
         targets = self.model.split(data.targets)
-        sets = [supervised.stands_for(labels) for labels in targets]
-        if all(bool((leaves.sum(1) == 1).all()) for leaves in sets):  # nothing to ask the model
-            return TrainingData(data.source, data.indices, torch.cat(sets).float().cpu())
+        if self.certain(client):  # nothing to ask the model
+            sets = [supervised.stands_for(labels).float() for labels in targets]
+            return TrainingData(data.source, data.indices, torch.cat(sets).cpu())
         self.model.net.load_state_dict(weights)
         blocks = self.model.blocks(data.source, data.indices)
         for images, labels in zip(blocks, targets, strict=True):
             logits = run_in_chunks(self.model.net, images)
             shares.append(supervised.responsibilities(logits, labels))
         return TrainingData(data.source, data.indices, torch.cat(shares).cpu())
+
+    def _certain(self, client: int) -> bool:
+        """Return whether each of a client's labels stands for one leaf, as without skew."""
+        targets, supervised = self.whole_data(client).targets, self.supervised(client)
+        return all(
+            bool((supervised.stands_for(labels).sum(1) == 1).all())
+            for labels in self.model.split(targets)
+        )
 
     def _branch_data(self, client: int, branch: int) -> TrainingData:
         site, supervision = self.federation.clients[client], self.model.spec.branch_supervision
