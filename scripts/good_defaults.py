@@ -27,7 +27,11 @@ SUPERVISIONS = ("marginal", "projection", "learned")
 
 def choices(rates: Sequence[float]) -> dict[str, dict[str, Any]]:
     """Return the flags of every run by name; the defaults first."""
-    found: dict[str, dict[str, Any]] = {"no flags": {}}
+    found: dict[str, dict[str, Any]] = {
+        "no flags": {},
+        "server momentum 0.5": {"server_optimizer": "sgd", "server_momentum": 0.5},
+        "patience 10, last round": {"patience": 10, "average_rounds": 1},
+    }
     for head, supervision, rate in product(HEADS, SUPERVISIONS, rates):
         name = f"{head}/{supervision}, lr {rate:g}"
         found[name] = {"head": head, "supervision": supervision, "lr": rate}

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import faulty
+from fedgrain.arithmetic import one_thread
 from fedgrain.engines import ClientTrainer, Validator
 from fedgrain.engines.processes import ProcessEngine
 from fedgrain.engines.shared_images import handle, shared
@@ -125,7 +126,8 @@ def test_a_worker_killed_from_outside_is_replaced(tmp_path):
         assert [told["reason"] for told in engine.retries] == [
             "its worker process died (signal SIGKILL)"
         ]
-        here = [trainer.train(6, client, trainer.model.initial, None) for client in range(3)]
+        with one_thread():
+            here = [trainer.train(6, client, trainer.model.initial, None) for client in range(3)]
         for before, *others in zip(first.values(), again, here, strict=True):
             for after in others:
                 assert all(torch.equal(before.state[n], after.state[n]) for n in before.state)
