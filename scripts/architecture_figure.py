@@ -5,6 +5,7 @@ python scripts/architecture_figure.py
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
@@ -32,6 +33,7 @@ HOLDS = {
     "runs": "one run",
     "exports": "models out",
     "studies": "many runs",
+    "tables": "what runs say",
     "benchmark": "a frozen protocol",
     "policy": "what a site allows",
     "records": "what left a site",
@@ -45,40 +47,23 @@ HOLDS = {
     "sections": "looks at a model",
     "report": "pages about runs",
     "refinement": "finer labels",
+    "terminal": "shared by commands",
+    "flower_commands": "fedgrain flower",
     "cli": "fedgrain ...",
 }
-FLOWS = {  # from: (to, what)
-    ("taxonomy", "knowledge"): "nodes",
-    ("knowledge", "data"): "labels",
-    ("data", "folders"): "",
-    ("folders", "importers"): "",
-    ("importers", "readers"): "",
-    ("readers", "nets"): "batches",
-    ("nets", "heads"): "logits",
-    ("heads", "scoring"): "P(node)",
-    ("scoring", "calibration"): "",
-    ("calibration", "trunks"): "",
-    ("trunks", "federated"): "features",
-    ("federated", "engines"): "tasks",
-    ("engines", "models"): "weights",
-    ("models", "preparation"): "",
-    ("preparation", "runs"): "federation",
-    ("runs", "exports"): "",
-    ("exports", "studies"): "results",
-    ("studies", "benchmark"): "",
-    ("benchmark", "policy"): "",
-    ("policy", "records"): "",
-    ("records", "messages"): "",
-    ("messages", "handover"): "updates",
-    ("handover", "deployment"): "",
-    ("deployment", "sites"): "",
-    ("sites", "membership"): "",
-    ("membership", "pictures"): "run folders",
-    ("pictures", "pages"): "",
-    ("pages", "sections"): "",
-    ("sections", "report"): "",
-    ("report", "refinement"): "",
-    ("refinement", "cli"): "",
+GIVES = {  # what flows from a room to the next one, where there is a word for it
+    "taxonomy": "nodes",
+    "knowledge": "labels",
+    "readers": "batches",
+    "nets": "logits",
+    "heads": "P(node)",
+    "trunks": "features",
+    "federated": "tasks",
+    "engines": "weights",
+    "preparation": "federation",
+    "exports": "results",
+    "messages": "updates",
+    "membership": "run folders",
 }
 COLUMNS, WIDTH, HEIGHT = 5, 2.3, 1.0
 ROWS = -(-len(ROOMS) // COLUMNS)
@@ -102,7 +87,7 @@ def main() -> None:
         axes.add_patch(box)
         axes.text(x + WIDTH / 2, y + 0.6, f"{room}/", ha="center", fontsize=14, weight="bold")
         axes.text(x + WIDTH / 2, y + 0.22, HOLDS[room], ha="center", fontsize=11, color="#333333")
-    for (start, end), what in FLOWS.items():
+    for start, end in pairwise(ROOMS):
         (x0, y0), (x1, y1) = place(start), place(end)
         if y0 == y1:
             right = x1 > x0
@@ -113,7 +98,7 @@ def main() -> None:
             a, b = (x0 + WIDTH / 2, y0 - 0.06), (x1 + WIDTH / 2, y1 + HEIGHT + 0.06)
             text = (a[0] + 0.45, (a[1] + b[1]) / 2 - 0.05)
         axes.add_patch(FancyArrowPatch(a, b, arrowstyle="-|>", mutation_scale=14, color="#555555"))
-        axes.text(*text, what, ha="center", fontsize=9, color="#555555")
+        axes.text(*text, GIVES.get(start, ""), ha="center", fontsize=9, color="#555555")
     axes.text(
         0, -ROWS * (HEIGHT + 0.8) + 0.35,
         "A module imports only from its own room and from rooms before it. Ground floor, for all: "

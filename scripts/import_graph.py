@@ -28,7 +28,8 @@ ROOMS = (
     "taxonomy", "knowledge", "data", "folders", "importers", "readers", "nets", "heads", "scoring",
     "calibration", "trunks", "federated", "engines", "models", "preparation", "runs", "exports",
     "studies", "tables", "benchmark", "policy", "records", "messages", "handover", "deployment",
-    "sites", "membership", "pictures", "pages", "sections", "report", "refinement", "cli",
+    "sites", "membership", "pictures", "pages", "sections", "report", "refinement", "terminal",
+    "flower_commands", "cli",
 )  # fmt: skip
 
 

@@ -31,6 +31,8 @@ def test_rooms_are_those_of_the_page_and_of_the_folder(script):
     assert set(script.ROOMS) == {path.parent.name for path in package.glob("*/__init__.py")}
     modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
     assert set(script.GROUND) == modules
+    drawn = (SCRIPT.parents[1] / "docs" / "figures" / "architecture.svg").read_text("utf-8")
+    assert [room for room in script.ROOMS if f"{room}/" not in drawn] == []
 
 
 @pytest.mark.parametrize(

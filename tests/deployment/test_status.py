@@ -80,7 +80,7 @@ def test_a_notice_when_a_site_is_missing(federation, tmp_path, capsys, monkeypat
         back = json.dumps(round_line(4, SITES, {})) + "\n"
         (federation / "run" / "metrics.jsonl").write_text(lines + back)
 
-    monkeypatch.setattr("fedgrain.cli.flower_status.time", SimpleNamespace(sleep=later))
+    monkeypatch.setattr("fedgrain.flower_commands.status.time", SimpleNamespace(sleep=later))
     words = ["flower", "status", str(federation), "--follow", "--notify", str(script)]
     assert main(words) == 130
     told = heard.read_text().splitlines()

@@ -8,10 +8,10 @@ import pytest
 
 import fedgrain
 import own_parts
-from fedgrain.cli.labeller_text import FoundLabellers
 from fedgrain.models.label_check import Wrote, check_labels, wrote_as_client, wrote_by_site
 from fedgrain.models.model_folder import load
 from fedgrain.preparation.prepare import prepare
+from fedgrain.terminal.labeller_text import FoundLabellers
 from own_parts import annotated_glyphs, few_glyphs
 
 

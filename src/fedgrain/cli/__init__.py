@@ -13,7 +13,6 @@ from fedgrain.cli import (
     calibrate,
     data,
     export,
-    flower,
     importing,
     knowledge,
     predict,
@@ -25,6 +24,7 @@ from fedgrain.cli import (
     taxonomy,
 )
 from fedgrain.errors import FedgrainError
+from fedgrain.flower_commands import flower
 from fedgrain.text import one_line
 from fedgrain.version import __version__
 

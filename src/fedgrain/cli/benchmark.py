@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.catalogue import TABLE_FORMATS
-from fedgrain.cli.arguments import add_json, add_trust, print_json
+from fedgrain.terminal.arguments import add_json, add_trust, print_json
 
 if TYPE_CHECKING:
     from fedgrain.benchmark import Track

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.cli.arguments import add_json, add_net_weights, add_trust, print_json
+from fedgrain.terminal.arguments import add_json, add_net_weights, add_trust, print_json
 
 if TYPE_CHECKING:
     from fedgrain.calibration.record import Calibration

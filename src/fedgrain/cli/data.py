@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.catalogue import DATASETS, DOWNLOADABLE
-from fedgrain.cli.arguments import add_json, add_trust, print_json
-from fedgrain.cli.data_text import fix_lines, folder_json, folder_lines
-from fedgrain.cli.labeller_text import FoundLabellers
+from fedgrain.terminal.arguments import add_json, add_trust, print_json
+from fedgrain.terminal.data_text import fix_lines, folder_json, folder_lines
+from fedgrain.terminal.labeller_text import FoundLabellers
 
 if TYPE_CHECKING:
     from fedgrain.data import LabelledImages

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import EXPORTS
-from fedgrain.cli.arguments import add_json, add_trust, print_json
+from fedgrain.terminal.arguments import add_json, add_trust, print_json
 
 
 def add_to(commands: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import IMPORTERS
-from fedgrain.cli.arguments import add_json, print_json
+from fedgrain.terminal.arguments import add_json, print_json
 
 WORDS_LEFT = 3  # exit code: words without a node are left to fill in
 

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.cli.arguments import add_json, print_json
 from fedgrain.cli.taxonomy import (
     add_coarsening,
     add_no_pictures,
@@ -17,6 +16,7 @@ from fedgrain.cli.taxonomy import (
     max_children_of,
 )
 from fedgrain.cores import process_map
+from fedgrain.terminal.arguments import add_json, print_json
 
 if TYPE_CHECKING:
     from fedgrain.knowledge import Knowledge

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.catalogue import EXCHANGE_FORMATS, PREDICTION_FORMATS, RULES, dataset
-from fedgrain.cli.answer_options import add_answer_options, possible_nodes, wanted_of
-from fedgrain.cli.arguments import add_json, add_net_weights, add_trust, print_json
 from fedgrain.errors import DataError
 from fedgrain.files import written_whole
+from fedgrain.terminal.answer_options import add_answer_options, possible_nodes, wanted_of
+from fedgrain.terminal.arguments import add_json, add_net_weights, add_trust, print_json
 
 if TYPE_CHECKING:
     from fedgrain.data.images import LabelledImages

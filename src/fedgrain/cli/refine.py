@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.cli.answer_options import add_only, possible_here
-from fedgrain.cli.arguments import add_json, add_net_weights, add_trust, print_json
 from fedgrain.cli.predict import SOME_FAILED
+from fedgrain.terminal.answer_options import add_only, possible_here
+from fedgrain.terminal.arguments import add_json, add_net_weights, add_trust, print_json
 from fedgrain.text import counted, one_line
 
 if TYPE_CHECKING:

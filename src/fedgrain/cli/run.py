@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import algorithm
-from fedgrain.cli.arguments import add_json, add_track, add_trust, print_json
-from fedgrain.cli.one_bar import OneBar
 from fedgrain.errors import ConfigError
 from fedgrain.plugins import check_trust
 from fedgrain.preparation.config import Config
 from fedgrain.preparation.config_texts import read_config
+from fedgrain.terminal.arguments import add_json, add_track, add_trust, print_json
+from fedgrain.terminal.one_bar import OneBar
 from fedgrain.text import one_line, spoken_time
 
 LONGEST = 1000  # characters of a line about a client

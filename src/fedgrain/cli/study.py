@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.cli.arguments import add_json, add_track, add_trust, print_json
-from fedgrain.cli.one_bar import OneBar
+from fedgrain.terminal.arguments import add_json, add_track, add_trust, print_json
+from fedgrain.terminal.one_bar import OneBar
 
 if TYPE_CHECKING:
     from fedgrain.plugins import Trust

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import TABLE_FORMATS
-from fedgrain.cli.arguments import add_trust
+from fedgrain.terminal.arguments import add_trust
 
 
 def add_to(commands: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.catalogue import DATASETS, OWN_TREE_MAX_CHILDREN, WITH_CLASSES, dataset
-from fedgrain.cli.arguments import add_json, print_json
+from fedgrain.terminal.arguments import add_json, print_json
 
 if TYPE_CHECKING:
     from fedgrain.taxonomy import SettledGraph, Taxonomy

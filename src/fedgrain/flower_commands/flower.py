@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import stages
-from fedgrain.cli import flower_audit, flower_key, flower_members, flower_status
-from fedgrain.cli.arguments import add_json, add_trust, need_flower, print_json
+from fedgrain.flower_commands import audit, key, members, status
+from fedgrain.terminal.arguments import add_json, add_trust, need_flower, print_json
 
 
 def add_to(commands: Any) -> None:
@@ -20,12 +20,12 @@ def add_to(commands: Any) -> None:
     )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_init(parts)
-    flower_members.add_to(parts)
-    flower_key.add_to(parts)
+    members.add_to(parts)
+    key.add_to(parts)
     _add_check(parts)
-    flower_members.add_join(parts)
-    flower_status.add_to(parts)
-    flower_audit.add_to(parts)
+    members.add_join(parts)
+    status.add_to(parts)
+    audit.add_to(parts)
 
 
 def _add_init(parts: Any) -> None:
@@ -141,7 +141,7 @@ def _add_check(parts: Any) -> None:
     parser.add_argument(
         "--policy", type=Path, metavar="FILE", help="the site's site.toml: what would be allowed"
     )
-    flower_members.add_papers(parser, required=False)
+    members.add_papers(parser, required=False)
     add_json(parser)
     parser.set_defaults(run=check)
 
@@ -174,7 +174,7 @@ def check(args: argparse.Namespace) -> None:
         allow_links=args.allow_links,
         trust_code=args.trust_code,
     )
-    credentials = flower_members.credentials(args) if args.key is not None else None
+    credentials = members.credentials(args) if args.key is not None else None
     own = [] if credentials is None else list(check_credentials(credentials, args.site))
     findings += own
     if args.server is not None:

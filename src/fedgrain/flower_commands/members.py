@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.cli.arguments import add_json, need_flower, print_json
+from fedgrain.terminal.arguments import add_json, need_flower, print_json
 
 if TYPE_CHECKING:
     from fedgrain.deployment.key_record import Record

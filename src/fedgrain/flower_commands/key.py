@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fedgrain.cli.arguments import add_json, need_flower, print_json
+from fedgrain.terminal.arguments import add_json, need_flower, print_json
 
 
 def add_to(parts: Any) -> None:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.cli.arguments import add_json, need_flower, print_json
+from fedgrain.terminal.arguments import add_json, need_flower, print_json
 
 if TYPE_CHECKING:
     from fedgrain.membership.status import SiteStatus, Status
