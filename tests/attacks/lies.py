@@ -231,6 +231,13 @@ def attacks(seed: int) -> list[Attack]:
                ("honest", *lost)),
         Attack("a time of NaN", recording("train", time=MetricRecord({"seconds": nan})),
                ("honest", *lost)),
+        Attack("a time of 10^400", recording("train", time=MetricRecord({"seconds": 10**400})),
+               ("honest", *lost)),
+        Attack("scores of 10^400", scoring([10**400, 10**400]), ("unscored", "away")),
+        Attack("bytes in a text", recording("train", about=ConfigRecord({"x": b"\xff"})), lost),
+        Attack("a header without a type", raw_arrays(_without_type), lost),
+        Attack("a head of a record with a strange digit", recording("train", record=ConfigRecord(
+            {"head": "a" * 32 + ":\u00b2:" + "0" * 64})), ("honest", *lost)),
         Attack("nothing at all when asked", dropping("query"), gone),
         Attack("nothing at all when trained", dropping("train"), lost),
         Attack("nothing at all when scored", dropping("evaluate"), ("unscored", "away")),
@@ -279,6 +286,10 @@ def _one_nan(arrays: dict[str, Any]) -> dict[str, Any]:
 def _set(array: Any, **values: Any) -> None:
     for name, value in values.items():
         setattr(array, name, value)
+
+
+def _without_type(array: Any) -> None:
+    _set(array, data=array.data.replace(b"'descr': '<f4'", b"'descr': ()   "))
 
 
 def _pickled() -> bytes:

@@ -12,6 +12,8 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from attacks.harness import Case, Told, WrongError, alone, as_command
@@ -95,8 +97,10 @@ def engine_with(attack: Attack) -> tuple[Any, Any]:
     from flwr.supercore.task_identity import TaskIdentity
 
     from fedgrain.deployment.flower_engine import FlowerEngine
+    from fedgrain.deployment.server_record import ServerRecord
     from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
     from fedgrain.federated import LocalSettings, TrainingSettings
+    from fedgrain.records.chain import Chain
     from fedgrain.sites.site import Site
     from flower_wire import Wire, at
     from small_federation import federation
@@ -122,7 +126,7 @@ def engine_with(attack: Attack) -> tuple[Any, Any]:
         )
     engine = FlowerEngine(
         wire, ClientTrainer(whole, spec, settings).model, NAMES, settings, time_limit=300.0,
-        roster=roster(),
+        roster=roster(), record=ServerRecord(Chain(Path(mkdtemp()) / "record.jsonl", "the server")),
     )  # fmt: skip
     return engine, settings
 

@@ -321,9 +321,51 @@ def longer(message: Message, content: RecordDict) -> None:
         )
 
 
+def with_bytes(message: Message, content: RecordDict) -> None:
+    """Bytes where the server's record hashes JSON."""
+    if WHOLE in content.array_records:
+        content["about"] = ConfigRecord({"x": b"\xff"})
+
+
+def strange_type(message: Message, content: RecordDict) -> None:
+    """A header whose type numpy takes apart without looking: IndexError."""
+    if WHOLE in content.array_records:
+        whole = content.array_records[WHOLE]
+        data = whole["head.bias"].data.replace(b"'descr': '<f4'", b"'descr': ()   ")
+        assert b"'descr': ()" in data
+        whole["head.bias"] = Array("float32", (1,), "numpy.ndarray", data)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        {"time": MetricRecord({"seconds": 10**400})},
+        {"record": ConfigRecord({"head": "a" * 32 + ":\u00b2:" + "0" * 64})},
+        {"record": ConfigRecord({"head": "a" * 32 + ":" + "1" * 5000 + ":" + "0" * 64})},
+        {"scores": MetricRecord({"hf": [10**400, 10]})},
+        {"calibration": MetricRecord({"sums": [10**400, 10]})},
+    ],
+)
+def test_numbers_beyond_all_limits_do_not_stop_the_server(
+    records: dict[str, Any], tmp_path: Path
+) -> None:
+    there = Federation(tmp_path)
+
+    def lie(message: Message, content: RecordDict) -> None:
+        wanted = {"scores": "evaluate", "calibration": "evaluate"}
+        for name, record in records.items():
+            if wanted.get(name, message.metadata.message_type) == message.metadata.message_type:
+                content[name] = record
+
+    there.serve(lie)
+    assert there.result["rounds"] == 2 and there.result["left_out"] == {}
+
+
 @pytest.mark.parametrize(
     ("lie", "kind", "said"),
     [
+        (with_bytes, "unreadable", "its answer cannot be read (TypeError)"),
+        (strange_type, "unreadable", "its answer cannot be read (IndexError)"),
         (extra, "refused", r"it sent 'more\\nfedgrain: finished', which was not asked for"),
         (inflated, "refused", "its head.bias of whole has 400128 bytes, but"),
         (bomb, "misfit", "its update has head.bias of shape [9999999999999], but"),

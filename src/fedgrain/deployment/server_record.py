@@ -52,26 +52,20 @@ class ServerRecord:
         self,
         kind: str,
         contents: Mapping[int, RecordDict],
-        numbers: Mapping[int, str],
         names: Mapping[int, str],
-        answers: Mapping[int, Message | Fault],
+        asked: Asked,
     ) -> None:
         """Record what came back: an answer, a refusal of the site's policy, or a fault."""
         entries = []
-        for node, answer in answers.items():
-            if node not in numbers:
-                continue
+        for node, number in asked.numbers.items():
+            answer = asked.answers[node]
             entry = {
                 "what": "came" if isinstance(answer, Message) else "missing",
-                **_about(kind, contents[node], numbers[node], names, node),
+                **_about(kind, contents[node], number, names, node),
             }
             if isinstance(answer, Fault):
                 entry |= {"note": f"{answer.kind}: {one_line(answer.reason)}"}
-            else:
-                norm = update_norm(contents[node], answer.content)
-                entry |= fingerprint(answer.content) | ({} if norm is None else {"norm": norm})
-                entry |= {"peer": peer} if (peer := head_of(answer.content)) else {}
-            entries.append(entry)
+            entries.append(entry | asked.notes.get(node, {}))
         self._add(entries)
 
     def _add(self, entries: Any) -> None:
@@ -91,9 +85,17 @@ def ask_recorded(
     if record is None:
         return ask(grid, contents, kind, limit)
     record.marked(contents)
-    asked = ask(grid, contents, kind, limit, partial(record.sent, kind, contents, names=names))
-    record.received(kind, contents, asked.numbers, names, asked.answers)
+    sent = partial(record.sent, kind, contents, names=names)
+    asked = ask(grid, contents, kind, limit, sent, noted)
+    record.received(kind, contents, names, asked)
     return asked
+
+
+def noted(sent: RecordDict, answer: RecordDict) -> dict[str, Any]:
+    """Return what the record says of an answer: size, hash, how far its update went, its head."""
+    norm, peer = update_norm(sent, answer), head_of(answer)
+    told = {"norm": norm, "peer": peer}
+    return fingerprint(answer) | {key: value for key, value in told.items() if value is not None}
 
 
 def _about(

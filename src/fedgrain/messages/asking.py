@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
@@ -16,6 +17,7 @@ from fedgrain.messages.replies import fault_of, refused
 
 # seconds between two looks for answers: this part of the time so far, within limits
 _PART, _SOON, _LATER = 1 / 8, 0.1, 1.0
+Note = Callable[[RecordDict, RecordDict], dict[str, Any]]  # of what was sent and its answer
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Asked:
     silent: list[int]  # nodes that were reached, but did not answer in time or went away
     seconds: float
     numbers: Mapping[int, str]  # Flower's number of each node's message
+    notes: Mapping[int, dict[str, Any]]  # of each answer that could be read
 
 
 def ask(
@@ -34,10 +37,12 @@ def ask(
     kind: str,
     limit: float | None,
     on_sent: Callable[[Mapping[int, str]], None] | None = None,
+    note: Note | None = None,
 ) -> Asked:
     """Send messages by node and wait for the answers, up to ``limit`` seconds.
 
     ``on_sent`` is called with the numbers of the messages by node before any answer is fetched.
+    ``note`` reads an answer for the record; one that it cannot read is a fault of its site.
     """
     began = time.monotonic()
     nodes = list(contents)
@@ -52,6 +57,7 @@ def ask(
     late = Fault(f"it did not answer within {limit or 0:g} seconds", Kind.TIME_OUT)
     answers.update(dict.fromkeys(waiting.values(), late))
     gone: list[int] = []
+    notes: dict[int, dict[str, Any]] = {}
     in_time = True
     while waiting and in_time:
         in_time = limit is None or time.monotonic() < began + limit
@@ -59,21 +65,30 @@ def ask(
         sent = {number: contents[node] for number, node in waiting.items()}
         for number, reply in pull(grid, sent):
             node = waiting.pop(number)
-            answer = answers[node] = _checked(reply, contents[node], kind)
+            answer, notes[node] = _checked(reply, contents[node], kind, note)
+            answers[node] = answer
             if isinstance(answer, Fault) and answer.kind == Kind.GONE:
                 gone.append(node)
         if waiting and in_time:
             time.sleep(min(max(_PART * (time.monotonic() - began), _SOON), _LATER))
-    return Asked(answers, [*waiting.values(), *gone], time.monotonic() - began, numbers)
+    silent = [*waiting.values(), *gone]
+    return Asked(answers, silent, time.monotonic() - began, numbers, notes)
 
 
-def _checked(reply: Message | Fault, sent: RecordDict, kind: str) -> Message | Fault:
-    """Return a readable reply as it is; a failure, or anything unexpected, becomes a fault."""
+def _checked(
+    reply: Message | Fault, sent: RecordDict, kind: str, note: Note | None
+) -> tuple[Message | Fault, dict[str, Any]]:
+    """Return a readable reply as it is, with its note; anything else becomes a fault."""
     if isinstance(reply, Fault):
-        return reply
+        return reply, {}
     try:
         if reply.has_content():
             reply.content = content_of(reply.content)
+        if (fault := fault_of(reply) or refused(reply.content, sent, kind)) is not None:
+            return fault, {}
+        return reply, {} if note is None else note(sent, reply.content)
     except ParcelError as error:
-        return Fault(f"its answer cannot be read: {error}", Kind.UNREADABLE)
-    return fault_of(reply) or refused(reply.content, sent, kind) or reply
+        return Fault(f"its answer cannot be read: {error}", Kind.UNREADABLE), {}
+    except Exception as error:  # whatever a site sends, it loses only its own update
+        name = type(error).__name__
+        return Fault(f"its answer cannot be read ({name})", Kind.UNREADABLE), {}

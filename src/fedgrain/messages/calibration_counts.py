@@ -57,7 +57,7 @@ def sums_read(scores: Mapping[str, Any]) -> Sums | None:
     try:
         sums = np.array([float(value) for value in scores["sums"]])
         whole_number(sums[-1])
-    except (KeyError, TypeError, ValueError, IndexError):
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         return None
     good = len(sums) == len(TEMPERATURES) + 1 and np.isfinite(sums).all() and (sums >= 0).all()
     return sums if good else None

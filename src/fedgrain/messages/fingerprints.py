@@ -44,7 +44,7 @@ def update_norm(sent: RecordDict, answer: RecordDict) -> float | None:
         try:
             start = state_of(sent.array_records[key])
             norms.append(distance(state_of(record, start), start))
-        except (ValueError, KeyError, TypeError, EOFError):
+        except (ValueError, LookupError, TypeError, EOFError):
             return None
     norm = math.hypot(*norms)
     return norm if norms and math.isfinite(norm) else None

@@ -104,7 +104,7 @@ def seconds_of(reply: RecordDict) -> float | None:
     try:
         reported: Any = reply.metric_records["time"]["seconds"]
         seconds = float(reported)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
     return seconds if 0 <= seconds <= _MOST_SECONDS else None
 
@@ -149,6 +149,6 @@ def score_of(values: Any, whole: bool = True) -> tuple[float, float] | None:
     try:
         mean, samples = values
         mean, samples = float(mean), float(whole_number(samples) if whole else samples)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return (mean, samples) if 0 <= mean <= 1 and 0 <= samples <= MOST_SAMPLES else None

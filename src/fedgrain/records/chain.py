@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,7 +48,7 @@ class Head:
     def of(cls, text: str) -> Head:
         """Read NUMBER:HASH."""
         number, _, found = text.partition(":")
-        if not number.isdigit() or len(found) != 64 or set(found) - set("0123456789abcdef"):
+        if not re.fullmatch("[0-9]{1,18}", number) or not re.fullmatch("[0-9a-f]{64}", found):
             raise RecordError(f"{text!r} is not the head of a record; give NUMBER:HASH")
         return cls(int(number), found)
 
@@ -55,7 +56,7 @@ class Head:
 def mark_of(text: str) -> tuple[str, Head]:
     """Read RECORD:NUMBER:HASH, a head as the other side notes it: which record, and how far."""
     record, _, head = text.partition(":")
-    if len(record) != 32 or set(record) - set("0123456789abcdef"):
+    if not re.fullmatch("[0-9a-f]{32}", record):
         raise RecordError(f"{text!r} is not the mark of a record")
     return record, Head.of(head)
 
@@ -150,7 +151,8 @@ class Chain:
             new = [] if self.head.number else [self._first()]
             self._record = self._record or str(new[0]["record"])
             self._append(descriptor, size, [*new, *entries])
-        write_text(head_path(self.path), self.head.text() + "\n")
+            # under the lock: another process must not put an older head over a newer one
+            write_text(head_path(self.path), self.head.text() + "\n")
         return self.head
 
     def verify(self) -> None:
