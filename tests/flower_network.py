@@ -207,7 +207,7 @@ class Network:
             [
                 "python", "-m", "fedgrain.membership.supernode", "--insecure",
                 "--superlink", self.address, "--port", str(free_port()),
-                "--node-config", settings,
+                "--node-config", f"{settings} trust-code=true",
             ],
         )  # fmt: skip
 

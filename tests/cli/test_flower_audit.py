@@ -16,6 +16,7 @@ from fedgrain.errors import DeploymentError
 from fedgrain.membership.join import OwnersFiles
 from fedgrain.policy.checking import Allowances
 from fedgrain.records.chain import Chain
+from fedgrain.sites.guard import DeclinedError, Guard
 
 
 def test_the_page_the_exports_and_an_altered_record(
@@ -51,6 +52,40 @@ def test_a_person_allows_a_run(tmp_path: Path, fedgrain: Callable[..., Any]) -> 
     assert Allowances.beside(policy).has("run", "7")
     done = fedgrain("flower", "allow", tmp_path / "none.toml", "--run", "7")
     assert done.returncode == 2 and "there is no such file" in done.stderr
+
+
+def test_a_path_that_looks_like_a_setting_does_not_switch_off_policy_and_record(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "site.toml").write_text("[work]\nrounds = 1\n")
+    own = 'site="museum" images="/data/record=2024/policy=open/images.csv"'
+    files = OwnersFiles.beside(tmp_path / "museum", None, None)
+    expected = f' policy="{tmp_path}/site.toml" record="{tmp_path}/record.jsonl"'
+    assert files.checked("10.0.0.5:8000", own) == own + expected
+    with pytest.raises(DeploymentError, match=r"--node-config .* cannot be read"):
+        files.checked("10.0.0.5:8000", 'site="museum')
+
+
+def test_a_policy_that_is_written_later_counts_from_then_on(tmp_path: Path) -> None:
+    files = OwnersFiles.beside(tmp_path / "museum", None, None)
+    settings = files.checked("10.0.0.5:8000", 'site="museum"')
+    assert f'policy-later="{tmp_path}/site.toml"' in settings
+    guard = Guard.of({"site": "museum", "policy-later": str(tmp_path / "site.toml")})
+    assert guard.policy().rounds is None and guard.policy_path is None
+    (tmp_path / "site.toml").write_text("[work]\nrounds = 3\n")
+    assert guard.policy().rounds == 3
+    (tmp_path / "site.toml").unlink()  # a file that is gone does not open the site again
+    with pytest.raises(DeclinedError, match="cannot be read"):
+        guard.policy()
+
+
+def test_a_record_that_cannot_be_written_is_told_before_the_site_joins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
+    files = OwnersFiles.beside(tmp_path / "museum", None, tmp_path / "far" / "record.jsonl")
+    with pytest.raises(DeploymentError, match="give another place with --record"):
+        files.checked("10.0.0.5:8000", "")
 
 
 def test_join_takes_the_files_next_to_the_key(tmp_path: Path) -> None:

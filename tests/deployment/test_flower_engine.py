@@ -5,7 +5,7 @@ What runs over a real network is in test_same_weights.py and test_deployment.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedgrain.calibration.temperature_sums import TEMPERATURES
 from fedgrain.data.images import UNKNOWN_STATISTICS
 from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
@@ -38,7 +39,7 @@ from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
 from fedgrain.handover.passing import Request
 from fedgrain.heads import DecoupledModel, decouple
-from fedgrain.messages.calibration_counts import counts_read, sums_read
+from fedgrain.messages.calibration_counts import calibrated_by_sites, counts_read, sums_read
 from fedgrain.messages.replies import validation_of
 from fedgrain.messages.wire import Counts, counts_of, pairs_of, record_of, state_of
 from fedgrain.models.model_folder import ModelDescription
@@ -48,6 +49,7 @@ from fedgrain.scoring.validation_score import ValidationScore
 from fedgrain.sites import site as site_module
 from fedgrain.sites.answers import Answering
 from fedgrain.sites.site import Site
+from fedgrain.taxonomy import write_json
 from flower_wire import Answer, Wire, at
 from small_federation import EVERYTHING, NODE, TREE, federation, known
 
@@ -433,8 +435,6 @@ def test_what_a_site_says_of_a_failure_names_no_file_or_label(
 ) -> None:
     app = App(Config(dataset="folder", image_size=32), TREE)
     package = tmp_path / "app"
-    from fedgrain.taxonomy import write_json
-
     package.mkdir()
     (package / "config.toml").write_text(app.config.toml())
     write_json(TREE, package / "taxonomy.json")
@@ -446,6 +446,23 @@ def test_what_a_site_says_of_a_failure_names_no_file_or_label(
     assert dict(answer.config_records["failed"]) == {"fault": "ManifestError"}
     assert list(answer) == ["failed"]
     assert "patient.png" in capsys.readouterr().err  # the site itself is told
+
+
+def test_code_that_an_app_names_runs_only_where_the_site_trusts_it(tmp_path: Path) -> None:
+    (tmp_path / "evil_net.py").write_text(
+        "from pathlib import Path\nPath(__file__).with_name('owned').touch()\n"
+    )
+    config = Config(dataset="folder", image_size=32, net="evil_net:Net")
+    (tmp_path / "config.toml").write_text(config.toml())
+    write_json(TREE, tmp_path / "taxonomy.json")
+    node = {"site": "museum", "images": str(tmp_path / "images.csv")}
+    settings = {"sites": '["museum"]', "count-rounding": 1}
+    request = Request("query", str(tmp_path), node, settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        told = Answering().answer(request, RecordDict()).config_records["declined"]
+    assert told["rule"] == "trust-code" and "its net is 'evil_net:Net', code" in str(told["why"])
+    assert not (tmp_path / "owned").exists()
 
 
 def test_counts_survive_the_way() -> None:
@@ -505,3 +522,23 @@ def test_counts_that_do_not_fit_cost_only_their_site() -> None:
     assert sums_read({"sums": [1.0] * 33 + [2]}) is not None
     for numbers in ([1.0] * 32, [float("nan")] * 34, [1.0] * 33 + [0.5], ["x"] * 34):
         assert sums_read({"sums": numbers}) is None
+    assert sums_read({"sums": [1e30] * 33 + [1]}) is None  # no model has such a loss
+
+
+def test_a_liar_neither_chooses_the_temperature_nor_outweighs_the_counts() -> None:
+    """One image in the sums: it may not shout, nor become a thousand million in the counts."""
+    curve = [float(50 + abs(place - 10)) for place in range(33)]
+    honest = {"sums": [*curve, 50.0]}, {"nodes 1": [0, 50], "sets 1": [3, 50],
+              "strangeness 0": [5, 50]}  # fmt: skip
+    loud = {"sums": [1e30] * 32 + [0.0, 1.0]}
+    many = {"nodes 1": [9, 10**9], "sets 1": [9, 10**9], "strangeness 0": [9, 10**9]}
+
+    def asked(*sites: Any) -> Any:
+        def ask(what: str, about: Mapping[str, str]) -> Any:
+            return {place: site[what != "temperature"] for place, site in enumerate(sites)}
+
+        return calibrated_by_sites(ask, TREE, None)
+
+    alone, lied = asked(honest, honest), asked(honest, honest, (loud, many))
+    assert lied.temperature == alone.temperature == TEMPERATURES[10]
+    assert lied.images == alone.images == 100

@@ -21,6 +21,8 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgra
 from flwr.cli.build import build_fab_from_disk
 
 from fedgrain.deployment.certificates import flower_bytes, read_public_key, write_key_pair
+from fedgrain.errors import DeploymentError
+from fedgrain.membership.apply import apply
 from fedgrain.membership.gate import CALLS
 from fedgrain.membership.join import SiteCredentials
 from flower_federation import Federation, needs_nginx, typed
@@ -199,6 +201,12 @@ def impostors_stay_out_of_a_run(federation: Federation, network: Network) -> Non
 
 
 def a_removed_site_is_out(federation: Federation, zoo: Started) -> None:
+    rules = federation.deployment / "nginx.conf"
+    sound = rules.read_text()
+    rules.write_text(sound.replace('default "-";', 'default "-"; default "-";'))
+    with pytest.raises(DeploymentError, match="the gate keeps its old rules: nginx refuses"):
+        apply(federation.deployment)
+    rules.write_text(sound)
     federation.operate("remove", federation.deployment, "zoo")
     applied = federation.operate("apply", federation.deployment)
     assert applied == {

@@ -127,6 +127,12 @@ def test_a_new_site_becomes_one_of_the_signed_app(folder: Path, tmp_path: Path) 
     assert not (folder / "sites" / "garden" / "garden").exists()  # its own, never seen here
 
 
+@pytest.mark.parametrize("name", ["default", "include", "ca", "ca.crt", "a b"])
+def test_a_name_that_means_something_else_is_refused(folder: Path, tmp_path: Path, name: str):
+    with pytest.raises(DeploymentError, match="write a name of letters"):
+        add(folder, name, pair(tmp_path / "some"))
+
+
 def test_a_site_can_be_removed_without_any_secret(folder: Path) -> None:
     (folder / "operator").rename(folder.with_name("safe"))
     (serial,) = record_of(folder).members["zoo"].serials

@@ -418,6 +418,7 @@ def private_app(
 
     def site(number: int) -> Answer:
         node = {"partition-id": number, "ledger": str(place / f"{number}.jsonl")}
+        node["trust-code"] = True
         node |= own or {} if number else {}
         return through(package, node, settings)
 
@@ -440,6 +441,18 @@ def test_a_site_spends_no_more_than_its_owner_allows(
     assert "declined train: leaves.epsilon" in capsys.readouterr().err
     assert read_audit(tmp_path / "zoo.jsonl").epsilon == PRIVACY.epsilon(1)
     assert len((tmp_path / "1.jsonl").read_text().splitlines()) == 1  # the ledger
+
+
+def test_a_server_cannot_make_epsilon_small_by_a_delta_of_its_own(tmp_path: Path) -> None:
+    """As ``flwr run -c dp-delta=0.9999999`` would: at such a delta everything costs nothing."""
+    (tmp_path / "site.toml").write_text("[leaves]\nnoise = 2.0\nepsilon = 800.0\n")
+    own = {"policy": str(tmp_path / "site.toml"), "record": str(tmp_path / "zoo.jsonl")}
+    package, settings, wire = private_app(tmp_path, own, **{"dp-delta": 0.9999999})
+    serve(wire, package, settings)
+    for line in RunFolder(tmp_path / "run").metrics_lines():
+        (fault,) = line["faults"]
+        assert "by leaves.delta: delta is 1, the most is 1e-05" in fault["fault"]
+    assert not (tmp_path / "1.jsonl").exists()  # nothing was sent
 
 
 def test_a_resumed_run_pays_for_the_round_it_repeats(

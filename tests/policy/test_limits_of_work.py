@@ -47,6 +47,19 @@ def test_cores_and_memory(tmp_path: Path) -> None:
     assert os.sched_getaffinity(0) == before
 
 
+def test_a_limit_that_is_taken_out_ends(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text('[work]\ncores = 1\nmemory = "3 GB"\n')
+    (tmp_path / "free.toml").write_text("")
+    before = os.sched_getaffinity(0)
+
+    def freed() -> bool:
+        limit_work(read_policy(tmp_path / "site.toml"))
+        limit_work(read_policy(tmp_path / "free.toml"))
+        return os.sched_getaffinity(0) == before and not refused(4 * 10**9)
+
+    assert in_a_copy(freed)
+
+
 def test_without_limits_nothing_changes(tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text("")
     policy = read_policy(tmp_path / "site.toml")

@@ -20,7 +20,11 @@ from fedgrain.parsing import parse_json
 from fedgrain.text import one_line
 
 FILE = "federation.json"
-_TAKEN = ("ca", "trusted.yaml")  # names of the files next to a site's key
+# names of the files next to a site's key, and words of nginx's maps
+_TAKEN = (
+    *("ca", "ca.crt", "trusted.yaml"),
+    *("default", "hostnames", "include", "volatile"),
+)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from fedgrain.errors import DeploymentError
+from fedgrain.policy.site_policy import DELTA
 
-DELTA = 1e-5
 _UNIT = "all data of one site, replaced by any other (local differential privacy)"
 _MECHANISM = "Gaussian noise on the clipped update of every message (Flower's LocalDpMod)"
 

@@ -196,4 +196,5 @@ def _is_code(net: str) -> bool:
 
 def _plain(text: str) -> str:
     """Return a text of a user's as one line that starts nothing in Markdown."""
-    return one_line(text).replace("|", "\\|").replace("`", "'")
+    text = one_line(text).replace("|", "\\|").replace("`", "'")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[")

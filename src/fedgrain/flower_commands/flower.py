@@ -181,11 +181,14 @@ def check(args: argparse.Namespace) -> None:
         certificate = credentials.authority if credentials is not None else args.certificate
         server = Server(args.server, certificate, credentials)
         findings += check_server(server, register=all(finding.good for finding in own))
+    policy = None
     if args.policy is not None:
         from fedgrain.membership.check_policy import check_policy
+        from fedgrain.policy.site_policy import read_policy
 
+        policy = read_policy(args.policy)
         findings += check_policy(args.policy, args.app, args.server)
-    leaves = leaving(args.count_rounding, app_privacy(args.app))
+    leaves = leaving(args.count_rounding, app_privacy(args.app), policy)
     if args.json:
         summary = {"findings": [vars(finding) for finding in findings], "counted": counted}
         print_json({**summary, "leaves": leaves, "stays": STAYS})

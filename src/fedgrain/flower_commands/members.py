@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.terminal.arguments import add_json, need_flower, print_json
+from fedgrain.terminal.arguments import add_json, add_trust, need_flower, print_json
 
 if TYPE_CHECKING:
     from fedgrain.deployment.key_record import Record
@@ -150,6 +150,7 @@ def add_join(parts: Any) -> None:
     parser.add_argument(
         "--max-retries", type=int, metavar="N", help="give up after N tries (default: never)"
     )
+    add_trust(parser)
     parser.set_defaults(run=join)
 
 
@@ -167,7 +168,8 @@ def join(args: argparse.Namespace) -> None:
     from fedgrain.membership.join import join as start
 
     owner = OwnersFiles.beside(args.key, args.policy, args.record)
-    start(credentials(args), args.server, args.node_config, args.port, args.max_retries, owner)
+    settings = f"{args.node_config} trust-code=true" if args.trust_code else args.node_config
+    start(credentials(args), args.server, settings, args.port, args.max_retries, owner)
 
 
 def add(args: argparse.Namespace) -> None:

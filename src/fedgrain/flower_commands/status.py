@@ -27,7 +27,7 @@ def add_to(parts: Any) -> None:
         description="Show where the run of a federation stands, from the server's own files: each "
         "site with its rounds, faults and when it was last seen, the score, the traffic, and how "
         "long the rest takes at most.",
-        epilog="Example: fedgrain flower status federation --follow --notify 'mail -s fedgrain me'",
+        epilog="Example: fedgrain flower status federation --follow --notify 'logger -t fedgrain'",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of flower init")
     parser.add_argument(

@@ -129,7 +129,9 @@ def _worker(path: Path, watched: int) -> socket:
         if (found := connect(path)) is not None:
             return found
         process = subprocess.Popen(
-            [sys.executable, "-m", WORKER, str(path), str(watched)], stdin=subprocess.DEVNULL
+            # -P: the folder it is started in may hold an app that a stranger sent
+            [sys.executable, "-P", "-m", WORKER, str(path), str(watched)],
+            stdin=subprocess.DEVNULL,
         )
         _workers[:] = [one for one in (*_workers, process) if one.poll() is None]
         end = time.monotonic() + _START_SECONDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,11 @@ from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from fedgrain.deployment.certificates import flower_bytes
 from fedgrain.deployment.key_record import FILE, Record, refusal
 from fedgrain.errors import DeploymentError
+from fedgrain.membership.gate import FILE as RULES
 from fedgrain.membership.gate import STATE
+from fedgrain.text import one_line
+
+_TRY_SECONDS = 30
 
 
 @dataclass
@@ -78,11 +83,22 @@ def _control(folder: Path, record: Record) -> Iterator[ControlHttpClient]:
 
 
 def _reload(folder: Path) -> bool:
-    """Tell the gate to read its rules again."""
+    """Tell the gate to read its rules again; rules that nginx refuses are an error.
+
+    nginx would keep the old ones and say so only in its log: a removed site would still get in.
+    """
     try:
         process = int((folder / STATE / "nginx.pid").read_text())
         if b"nginx" not in Path(f"/proc/{process}/cmdline").read_bytes():
             return False
+        program = str(Path(f"/proc/{process}/exe").readlink()).removesuffix(" (deleted)")
+        words = [program, "-t", "-q", "-e", "stderr", "-p", f"{folder.absolute()}/", "-c", RULES]
+        tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_SECONDS)
+        if tried.returncode:
+            raise DeploymentError(
+                f"the gate keeps its old rules: nginx refuses {folder / RULES} "
+                f"({one_line(tried.stderr, 300)}); the SuperLink is updated"
+            )
         os.kill(process, signal.SIGHUP)
     except (FileNotFoundError, ValueError, ProcessLookupError):
         return False

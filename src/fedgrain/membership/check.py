@@ -37,19 +37,21 @@ from fedgrain.membership.findings import Finding
 from fedgrain.membership.join import SiteCredentials
 from fedgrain.membership.reaching import proxy_for, reached
 from fedgrain.plugins import Trust, check_trust
+from fedgrain.policy.site_policy import Policy
 from fedgrain.preparation.prepare import Prepared
 from fedgrain.sites.site import Site, alone, prepare_site
 from fedgrain.text import one_line
 
-LEAVES = (
-    "the weights of the model after each local training, and their mean loss",
+_COUNTS = (
     "how many samples enter the loss, in all and per branch of the taxonomy{rounded}: "
-    "this shows the server the histogram of your labels",
-    "validation scores of each round, and over how many samples they are",
-    "at the end, if sites validate: sums of losses over the validation images, and how many images "
-    "of each label have a score in each of 1,026 steps",
-    "the name of the site, and of the type of an error if one happens",
+    "this shows the server the histogram of your labels"
 )
+_SCORES = "validation scores of each round{digits}, and over how many samples they are{rounded}"
+_CALIBRATION = (
+    "at the end, if sites validate: sums of losses over the validation images, and how many images "
+    "of each label have a score in each of 1,026 steps"
+)
+_NAME = "the name of the site, and of the type of an error if one happens"
 _LEAVES_PRIVATELY = (
     "the change of the model's weights by each local training, clipped to a norm of {clip:g} and "
     "with noise of a deviation of {deviation:g} on every weight: no loss, no count, no score",
@@ -146,13 +148,23 @@ def _of_data(prepared: Prepared) -> Iterator[Finding]:
         yield Finding("validation", True, f"{len(own)} images")
 
 
-def leaving(rounding: int, privacy: Privacy | None = None) -> list[str]:
-    """Return what will leave the site."""
+def leaving(
+    rounding: int, privacy: Privacy | None = None, policy: Policy | None = None
+) -> list[str]:
+    """Return what will leave the site, under its policy if it has one."""
     if privacy is not None:
         deviation = privacy.noise_multiplier * privacy.clip
         return [line.format(clip=privacy.clip, deviation=deviation) for line in _LEAVES_PRIVATELY]
+    policy = policy or Policy()
+    rounding = max(rounding, policy.count_rounding)
     how = f", rounded to multiples of {rounding}" if rounding > 1 else ", exact"
-    return [line.format(rounded=how) for line in LEAVES]
+    digits = "" if policy.digits is None else f" with {policy.digits} digits"
+    loss = f", and their mean loss{digits}" if policy.losses else ""
+    found = [f"the weights of the model after each local training{loss}"]
+    found += [_COUNTS.format(rounded=how)] if policy.counts else []
+    found += [_SCORES.format(rounded=how, digits=digits)] if policy.scores else []
+    found += [_CALIBRATION] if policy.calibrates and rounding == 1 else []
+    return [*found, _NAME]
 
 
 def check_credentials(credentials: SiteCredentials, site: str) -> Iterator[Finding]:

@@ -50,6 +50,7 @@ def _asked(kind: str, app_folder: Path) -> Asked:
         tree=digest_of(package / "taxonomy.json"),
         noise=privacy.noise_multiplier if privacy else 0.0,
         epsilon=privacy.epsilon(1) if privacy else None,
+        delta=privacy.delta if privacy else None,
         trained=0,
         trained_in_all=0,
         now=datetime.now().astimezone(),

@@ -24,6 +24,7 @@ class Typed:
     record: Record
     real: bool = True  # the sites have images of their own
     private: bool = False  # they add noise to what they send
+    code: tuple[str, ...] = ()  # module:callable that the config names
 
     @property
     def server_environment(self) -> Mapping[str, str]:
@@ -118,6 +119,12 @@ class Typed:
                 + (", and `app` copied into it. Check, then join:" if self.real else ":"),
                 _block(QUIET, *checks, shlex.join(self.join(site))),
             ]
+        if self.code:
+            parts.append(
+                f"The config names code that every machine must have installed: "
+                f"{', '.join(f'`{name}`' for name in self.code)}. A site runs it only if its owner "
+                "adds `--trust-code` to `fedgrain flower join`."
+            )
         parts.append(
             "Several sites on one machine need different numbers for `--port`. What a site may do, "
             "its owner writes into `site.toml` next to the key; what came and left is in "

@@ -25,6 +25,7 @@ from fedgrain.errors import DeploymentError
 from fedgrain.membership.supernode import QUIET, run_supernode
 from fedgrain.policy.site_policy import Policy, read_policy
 from fedgrain.records.chain import Chain
+from fedgrain.text import one_line
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,14 @@ class OwnersFiles:
 
     policy: Path | None
     record: Path
+    later: Path | None = None  # where a policy may be written after the site has joined
 
     @classmethod
     def beside(cls, key: Path, policy: Path | None, record: Path | None) -> OwnersFiles:
-        """Return the files given; the others lie next to the key. A policy need not exist."""
+        """Return the files given; the others lie next to the key. A policy need not exist yet."""
         usual = key.with_name("site.toml")
         chosen = policy or (usual if usual.exists() else None)
-        return cls(chosen, record or key.with_name("record.jsonl"))
+        return cls(chosen, record or key.with_name("record.jsonl"), usual)
 
     def checked(self, server: str, node_config: str) -> str:
         """Check server and record against the policy; return the settings of the node with both."""
@@ -105,12 +107,39 @@ class OwnersFiles:
                 f"{self.policy}: server.addresses allows {' or '.join(policy.addresses)}, not "
                 f"{server}; change one of the two"
             )
+        self._check_record()
+        given = _parsed(node_config)
+        paths = {"policy": self.policy, "record": self.record}
+        if self.policy is None and "policy" not in given:
+            paths["policy-later"] = self.later
+        own = [f'{name}="{path.absolute()}"' for name, path in paths.items()
+               if path is not None and name not in given]  # fmt: skip
+        return " ".join([node_config, *own]).strip()
+
+    def _check_record(self) -> None:
+        """Raise an error if the record is damaged or cannot be written: nothing would leave."""
         if self.record.exists():
             Chain(self.record, "").verify()
-        paths = {"policy": self.policy, "record": self.record}
-        own = [f'{name}="{path.absolute()}"' for name, path in paths.items()
-               if path is not None and f"{name}=" not in node_config]  # fmt: skip
-        return " ".join([node_config, *own]).strip()
+            return
+        place = next(one for one in self.record.absolute().parents if one.exists())
+        if not os.access(place, os.W_OK):
+            raise DeploymentError(
+                f"{self.record}: the record cannot be written in {place}, and nothing leaves "
+                "without it; give another place with --record"
+            )
+
+
+def _parsed(node_config: str) -> dict[str, Any]:
+    """Return the settings of a site as Flower reads them."""
+    from flwr.common.config import parse_config_args
+
+    try:
+        return dict(parse_config_args([node_config] if node_config else None))
+    except Exception as error:  # Flower's own, of several kinds
+        raise DeploymentError(
+            f"--node-config {node_config!r} cannot be read ({one_line(error, 200)}); write "
+            'NAME="TEXT", one after the other'
+        ) from None
 
 
 def _supernode_arguments(

@@ -60,7 +60,8 @@ def publish(folder: Path, record: Record, place: Path | None = None) -> None:
     settings = app_settings(folder / "app")
     app = App.read(folder / "app" / PACKAGE)
     private = Operation.of(settings).privacy is not None
-    typed = Typed((place or folder).absolute(), record, app.taxonomy is not None, private)
+    code = tuple(sorted(app.config.code()))
+    typed = Typed((place or folder).absolute(), record, app.taxonomy is not None, private, code)
     (folder / STATE).mkdir(exist_ok=True)
     write_text(folder / GATE, gate_config(record, hub_answer(folder, record.hub_port)))
     write_text(folder / "COMMANDS.md", typed.text())

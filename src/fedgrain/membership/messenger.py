@@ -29,6 +29,7 @@ from flwr.supernode.runtime import run_clientapp
 from fedgrain.deployment.entry_points import client_app
 from fedgrain.handover.passing import PACKAGE
 from fedgrain.handover.watching import end_with
+from fedgrain.membership.supernode import SUPERNODE
 
 LOOK_SECONDS = "1.0"  # between two questions for a task, unless the SuperNode wakes us
 LOOK_VARIABLE = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"
@@ -102,7 +103,8 @@ def installed_app(**_: Any) -> Callable[[str, str, str], ClientApp]:
 
 def main() -> None:
     """Run Flower's SuperExec with these two parts."""
-    end_with(os.getppid())
+    # its parent may have ended by now: then its number tells, and the parent's is another
+    end_with(int(os.environ.get(SUPERNODE, os.getppid())))
     os.environ.setdefault(LOOK_VARIABLE, LOOK_SECONDS)
     setattr(run_superexec, "time", Clock())  # noqa: B010
     setattr(run_superexec, "get_executor", lambda *_, **__: ForkingExecutor())  # noqa: B010

@@ -26,6 +26,7 @@ QUIET = {
     # a SuperNode installs nothing by default; keep it so even if the default changes
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
 }
+SUPERNODE = "FEDGRAIN_SUPERNODE"  # the process that the messenger ends with
 # the messenger speaks to this machine alone; a proxy is for the way to the server
 _NO_PROXY = {"no_proxy": "*", "NO_PROXY": "*"}
 _AGAIN_SECONDS = 1.0  # before a messenger that died is started again
@@ -34,13 +35,15 @@ _AGAIN_SECONDS = 1.0  # before a messenger that died is started again
 def keep_messenger(port: int, secret: Path, bell: Bell) -> None:
     """Start the process that takes messages from the SuperNode, again whenever it ends."""
     command = [
-        sys.executable, "-m", "fedgrain.membership.messenger", "--insecure",
+        sys.executable, "-P", "-m", "fedgrain.membership.messenger", "--insecure",
         "--runtime-api-address", f"127.0.0.1:{port}", "--superexec-auth-secret-file", str(secret),
     ]  # fmt: skip
 
+    environment = {**os.environ, **_NO_PROXY, SUPERNODE: str(os.getpid())}
+
     def keep() -> None:
         while True:
-            subprocess.Popen(command, stdin=bell.heard, env={**os.environ, **_NO_PROXY}).wait()
+            subprocess.Popen(command, stdin=bell.heard, env=environment).wait()
             time.sleep(_AGAIN_SECONDS)
 
     threading.Thread(target=keep, daemon=True).start()
@@ -49,6 +52,7 @@ def keep_messenger(port: int, secret: Path, bell: Bell) -> None:
 def run_supernode(arguments: Sequence[str], port: int) -> None:
     """Run Flower's SuperNode until stopped; it listens on loopback alone."""
     os.environ.update(QUIET)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a site takes weights from its own files
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 

@@ -31,6 +31,8 @@ from fedgrain.taxonomy.tree import Taxonomy
 TEMPERATURE, COUNTS = "temperature", "counts"  # what a site is asked for, one after the other
 CALIBRATION = "calibration"  # the record of an answer
 SOURCE = "the validation images of the sites"
+# nats per image: a least mean loss above this is no model's, and no image speaks louder than this
+_MOST_LOSS, _MOST_REGRET = 50.0, 10.0
 Ask = Callable[[str, Mapping[str, str]], Mapping[int, Mapping[str, Any]]]
 
 
@@ -53,14 +55,20 @@ def counted_at_site(head: Head, part: Labelled, about: Mapping[str, Any]) -> dic
 
 
 def sums_read(scores: Mapping[str, Any]) -> Sums | None:
-    """Read sums of losses; None if a site sent something else."""
+    """Read sums of losses; None if a site sent something else, or losses that no model has.
+
+    How much worse one temperature is than another counts up to a limit for each image. So a site
+    with few images cannot choose the temperature of all by claiming enormous losses.
+    """
     try:
         sums = np.array([float(value) for value in scores["sums"]])
         whole_number(sums[-1])
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         return None
     good = len(sums) == len(TEMPERATURES) + 1 and np.isfinite(sums).all() and (sums >= 0).all()
-    return sums if good else None
+    if not good or (least := sums[:-1].min()) > _MOST_LOSS * sums[-1]:
+        return None
+    return np.append(np.minimum(sums[:-1], least + _MOST_REGRET * sums[-1]), sums[-1])
 
 
 def counts_sent(counts: SiteCounts) -> dict[str, list[int]]:
@@ -101,7 +109,8 @@ def _counted(rows: list[tuple[int, int, int]]) -> ScoreCounts:
 def calibrated_by_sites(ask: Ask, tree: Taxonomy, most: int | None) -> Calibration | None:
     """Ask all sites for sums, then for counts at the temperature that fits them best.
 
-    A site whose images would outweigh all others is left out; None if nobody answers.
+    A site whose images would outweigh all others is left out, and so is one that counts other
+    images than it had sums of; None if nobody answers.
     """
     sums = {site: sums_read(sent) for site, sent in ask(TEMPERATURE, {}).items()}
     good = {site: found for site, found in sums.items() if found is not None and found[-1] > 0}
@@ -111,8 +120,10 @@ def calibrated_by_sites(ask: Ask, tree: Taxonomy, most: int | None) -> Calibrati
         return None
     temperature = best_temperature([good[site] for site in believed])
     answers = ask(COUNTS, {"temperature": repr(temperature)})
-    counts = [counts_read(answers[site], tree) for site in believed if site in answers]
-    fitting = [one for one in counts if one is not None and one.nodes.images]
+    counts = {site: counts_read(answers[site], tree) for site in believed if site in answers}
+    fitting = [
+        one for site, one in counts.items() if one is not None and one.nodes.images == images[site]
+    ]
     return calibration_of(temperature, fitting, SOURCE) if fitting else None
 
 

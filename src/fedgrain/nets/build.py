@@ -49,6 +49,8 @@ def build_net(
             f"there is no net {name!r}; choose one of {', '.join(NETS)}, or name your own "
             "as module:callable"
         )
+    if name.startswith("timm:"):  # trusted without --trust-code, so never called as own code
+        raise NetError(f"net {name!r} is a pretrained trunk, but this model has no trunk")
     own = users_net(name, num_outputs, generator)
     if image_shape is not None:
         _try(name, own, num_outputs, image_shape)

@@ -34,6 +34,7 @@ class Asked:
     trained: int  # messages to train that this run has had so far
     trained_in_all: int
     now: datetime  # local time of the site
+    delta: float | None = None  # at which epsilon is computed
     calibrates: bool = False  # it asks for sums or counts that calibrate the model
 
 
@@ -111,6 +112,9 @@ def _leaves(policy: Policy, asked: Asked) -> Iterator[Verdict]:
         text = f"the noise multiplier is {asked.noise:g}, the least is {policy.noise:g}"
         yield Verdict("leaves.noise", asked.noise >= policy.noise, text)
     if policy.epsilon is not None and asked.kind == "train":
+        if asked.delta is not None:
+            text = f"delta is {asked.delta:g}, the most is {policy.delta:g}"
+            yield Verdict("leaves.delta", asked.delta <= policy.delta, text)
         good = asked.epsilon is not None and asked.epsilon <= policy.epsilon
         spent = "without bound" if asked.epsilon is None else f"{asked.epsilon:.3g}"
         text = f"epsilon would be {spent}, the most is {policy.epsilon:g}"

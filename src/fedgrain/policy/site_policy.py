@@ -16,6 +16,7 @@ from fedgrain.preparation.config import Config
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 ASK = ("app", "run")
+DELTA = 1e-5
 _UNITS = {"MB": 10**6, "GB": 10**9}
 _FIELDS = {
     "server": ("addresses",),
@@ -23,7 +24,7 @@ _FIELDS = {
     "work": ("rounds", "rounds_in_all", "epochs", "hours", "days", "cores", "memory"),
     "leaves": (
         *("losses", "scores", "counts", "calibration"),
-        *("count_rounding", "digits", "noise", "epsilon"),
+        *("count_rounding", "digits", "noise", "epsilon", "delta"),
     ),
     "ask": ("before",),
 }
@@ -102,6 +103,7 @@ class Policy:
     digits: int | None = None  # of losses and scores
     noise: float | None = None  # least noise multiplier of differential privacy
     epsilon: float | None = None
+    delta: float = DELTA  # at most; epsilon means nothing at a delta that the server chooses
     before: tuple[str, ...] = ()  # what a person must allow: "app", "run"
 
     @property
@@ -171,6 +173,12 @@ def _positive(name: str, value: Any) -> float:
     return found
 
 
+def _probability(name: str, value: Any) -> float:
+    if not 0 < (found := _number(name, value)) < 1:
+        raise PolicyError(f"{name} is {value!r}, but must lie between 0 and 1")
+    return found
+
+
 def _whole(least: int) -> Callable[[str, Any], int]:
     def read(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -228,5 +236,5 @@ _READ: Mapping[str, Callable[[str, Any], Any]] = {
     "rounds": _whole(0), "rounds_in_all": _whole(0), "epochs": _whole(1), "hours": _hours,
     "days": _texts(DAYS), "cores": _whole(1), "memory": _memory, "losses": _flag, "scores": _flag,
     "counts": _flag, "calibration": _flag, "count_rounding": _whole(1), "digits": _whole(0),
-    "noise": _positive, "epsilon": _positive, "before": _texts(ASK),
+    "noise": _positive, "epsilon": _positive, "delta": _probability, "before": _texts(ASK),
 }  # fmt: skip

@@ -17,13 +17,16 @@ from fedgrain.arithmetic import one_thread
 from fedgrain.deployment.app import App
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import site_names
+from fedgrain.errors import DeploymentError
 from fedgrain.handover.passing import Request, TooLateError, failure, is_private
 from fedgrain.messages.fingerprints import declined
+from fedgrain.plugins import check_trust
 from fedgrain.records.chain import RecordError
 from fedgrain.sites.guard import DeclinedError, Guard, coarsened, limit_work
 from fedgrain.sites.site import Site, open_site
 from fedgrain.text import one_line
 
+TRUST = "trust-code"  # of a site's settings: true to run code that an app's config names
 _FILES = ("images", "knowledge", "net-weights")  # settings that name files a site reads when opened
 
 
@@ -99,9 +102,17 @@ def handler_of(kind: str, content: RecordDict) -> Callable[[Site], RecordDict]:
 
 
 def opened(package: Path, node: Mapping[str, Any], settings: Mapping[str, Any]) -> Site:
-    """Open the site that its own settings and the app describe."""
+    """Open the site that its own settings and the app describe.
+
+    Code that the app's config names is not run unless the site's own settings trust it.
+    """
+    app = App.read(package)
+    try:
+        check_trust(app.config.settings(), "the app", node.get(TRUST) is True, DeploymentError)
+    except DeploymentError as error:
+        raise DeclinedError(TRUST, str(error)) from None
     sites, rounding = site_names(str(settings["sites"])), int(settings["count-rounding"])
-    return open_site(App.read(package), node, sites, rounding, Privacy.of(settings))
+    return open_site(app, node, sites, rounding, Privacy.of(settings))
 
 
 def _made_from(request: Request) -> str:

@@ -7,11 +7,13 @@ sent. If the record cannot be written, or the policy cannot be read, nothing lea
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +51,24 @@ class Guard:
 
     policy_path: Path | None = None
     chain: Chain | None = None
+    later: Path | None = None  # where a policy counts from when it is written
     _trained: dict[str, set[str]] | None = field(default=None, repr=False)  # run: its messages
 
     @classmethod
     def of(cls, node: Mapping[str, Any]) -> Guard:
         """Return the guard that a site's own settings describe."""
-        policy, record = (str(node[key]) if key in node else "" for key in ("policy", "record"))
-        chain = Chain(Path(record), str(node.get("site", "a site"))) if record else None
-        return cls(Path(policy) if policy else None, chain)
+        names = ("policy", "record", "policy-later")
+        policy, record, later = (Path(str(node[key])) if node.get(key) else None for key in names)
+        chain = Chain(record, str(node.get("site", "a site"))) if record else None
+        return cls(policy, chain, later)
 
     def policy(self) -> Policy:
-        """Return the policy as it is now; one that cannot be read allows nothing."""
+        """Return the policy as it is now; one that cannot be read allows nothing.
+
+        One that is written after the site has joined counts from then on.
+        """
+        if self.policy_path is None and self.later is not None and self.later.exists():
+            self.policy_path = self.later
         if self.policy_path is None:
             return Policy()
         try:
@@ -99,6 +108,7 @@ class Guard:
             tree=digest_of(package / "taxonomy.json"),
             noise=privacy.noise_multiplier if privacy else 0.0,
             epsilon=_epsilon(request, privacy, policy),
+            delta=privacy.delta if privacy else None,
             trained=mine,
             trained_in_all=everyone,
             now=datetime.now().astimezone(),
@@ -192,12 +202,19 @@ def coarsened(policy: Policy, answer: RecordDict) -> RecordDict:
 
 
 def limit_work(policy: Policy) -> None:
-    """Keep this process to the cores and the memory that the policy allows."""
-    if policy.cores is not None and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[: policy.cores]))
-    if policy.memory is not None:
-        import resource
+    """Keep this process to the cores and the memory that the policy allows now.
 
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        with suppress(ValueError):
-            resource.setrlimit(resource.RLIMIT_DATA, (policy.memory, most))
+    A limit that was raised or taken out ends: it is set from what the process began with.
+    """
+    cores, (memory, most) = _began_with()
+    if cores:
+        os.sched_setaffinity(0, set(cores[: policy.cores]))
+    with suppress(ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (policy.memory or memory, most))
+
+
+@cache
+def _began_with() -> tuple[list[int], tuple[int, int]]:
+    """Return the cores that this process had at first, and its limit of memory."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
+    return cores, resource.getrlimit(resource.RLIMIT_DATA)
