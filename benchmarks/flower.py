@@ -51,7 +51,8 @@ def start(network: Network, site: str, number: int, plain: bool) -> None:
         network.node(site, settings)
         return
     options = ["--superlink", network.address, "--port", str(free_port())]
-    network.start(site, ["flower-supernode", "--insecure", *options, "--node-config", settings])
+    options += ["--node-config", f"{settings} trust-code=true"]
+    network.start(site, ["flower-supernode", "--insecure", *options])
 
 
 def across(config: Config, folder: Path, plain: bool = False) -> list[dict[str, Any]]:

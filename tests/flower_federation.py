@@ -110,7 +110,7 @@ class Federation:
         command[command.index("--port") + 1] = str(free_port())
         place = self.folder / site
         environment["FEDGRAIN_TEST_FAULTS"] = str(place)
-        return network.start(site, command, place, **environment)
+        return network.start(site, [*command, "--trust-code"], place, **environment)
 
     def findings(
         self, site: str, *options: object, **environment: str

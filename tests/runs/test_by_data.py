@@ -3,6 +3,7 @@
 import json
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,27 @@ def test_a_run_of_an_older_version_goes_on_as_it_began(tmp_path) -> None:
     assert (again.partition, again.alpha, again.clients) == ("iid", 0.9, 10)
     assert (again.image_size, again.join_ratio, again.supervision) == (64, 0.5, "paper")
     RunFolder(folder).check(again)  # the same run
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"knowledge": "known.json"}, ("projection", "round")),
+        ({"supervision": "marginal"}, ("marginal", "round")),
+        ({"supervision": "projection", "responsibilities": "step"}, ("projection", "step")),
+        ({"supervision": "projection", "head": "cond-softmax"}, ("projection", "step")),
+        ({}, ("learned", "step")),  # shares labels out once a round in any case
+        ({"alpha": 0.9}, ("paper", "step")),
+    ],
+)
+def test_own_labels_are_shared_out_once_a_round_where_the_head_can(
+    tmp_path, given: dict[str, Any], wanted: tuple[str, str]
+) -> None:
+    place = site(tmp_path / "own", side=16)
+    found = completed(own(place, **given))
+    assert (found.supervision, found.responsibilities) == wanted
+    older = replace(found, responsibilities="step")  # begun when another default held
+    assert completed(own(place, **given), older).responsibilities == "step"
 
 
 def test_contradicting_labels_of_all_sites_are_one_warning(tmp_path) -> None:

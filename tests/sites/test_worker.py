@@ -52,7 +52,7 @@ class Place:
         write_app(folder / "app", App(CONFIG, tree), Operation(["museum"], folder / "run"))
         images = write_site(folder / "museum", ["a1", "a2", "b", "c"] * 4)
         self.folder, self.package = folder, folder / "app" / "fedgrain_app"
-        self.node = {"site": "museum", "images": str(images)}
+        self.node = {"site": "museum", "images": str(images), "trust-code": True}
         self.settings = {"sites": '["museum"]', "count-rounding": 1}
         prepared = prepare_site(App.read(self.package), "museum", images)
         model = BuiltModel(prepared.spec, tree, (32, 32, 3), CONFIG.seed)

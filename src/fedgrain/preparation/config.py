@@ -71,10 +71,10 @@ class Config:
     )
     margin_size: float = _setting(5.0, "softmax-margin: factor of the margin (tau)")
     laziness: float = _setting(0.0, "projection: how often a labeller stops early, from 0 to 1")
-    responsibilities: str = _setting(
-        "step",
+    responsibilities: str | None = _setting(
+        None,
         "marginal, projection: distribute a label over its leaves at each step, or once a round by "
-        "the global model (flat-softmax, ps-softmax)",
+        "the global model (flat-softmax, ps-softmax; default: round for own images, else step)",
         catalogue.RESPONSIBILITIES,
     )
     labeller: str = _setting("stops", "learned: how a labeller is modelled", catalogue.LABELLERS)

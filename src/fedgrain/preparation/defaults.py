@@ -37,8 +37,12 @@ def as_begun(config: Config) -> Config:
 
 def left_to_data(config: Config) -> tuple[str, ...]:
     """Return the settings that the data decides if they are not set."""
-    own = ("partition", "knowledge", "alpha", "clients", "join_ratio", "image_size", "head", "lr")
-    return (*own, "min_count") if catalogue.dataset(config.dataset).own_images else ("min_count",)
+    if not catalogue.dataset(config.dataset).own_images:
+        return ("min_count",)
+    return (
+        *("partition", "knowledge", "alpha", "clients", "join_ratio", "image_size"),
+        *("head", "lr", "responsibilities", "min_count"),
+    )
 
 
 def federation(config: Config) -> dict[str, Any]:
@@ -92,9 +96,10 @@ def join_ratio(config: Config, sites: int | None = None) -> float | None:
 
 
 def rates(config: Config) -> dict[str, Any]:
-    """Return the learning rate, the rounds that are averaged and the patience (docs/decisions.md).
+    """Return the learning rate and how labels, rounds and patience count (docs/decisions.md).
 
-    There is no rate while the data has not decided on the head.
+    There is no rate while the data has not decided on the head. On own images labels that stand for
+    sets of leaves are shared out once a round, where the head can.
     """
     chosen, own = head(config), catalogue.dataset(config.dataset).own_images
     frozen = config.has_trunk and config.train in (None, "head")
@@ -104,7 +109,17 @@ def rates(config: Config) -> dict[str, Any]:
         "lr": FROZEN_LR if frozen else lr,
         "average_rounds": AVERAGED if frozen or own else 1,
         "patience": OWN_PATIENCE if own and not in_cycles else PATIENCE,
+        "responsibilities": _responsibilities(config, chosen) if own else "step",
     }
+
+
+def _responsibilities(config: Config, chosen: str | None) -> str | None:
+    read_as = config.supervision or supervision(config)
+    if chosen is None or read_as is None:
+        return None
+    entry = HEADS.get(chosen)
+    shared = entry is not None and entry.responsibilities and read_as in ("marginal", "projection")
+    return "round" if shared else "step"
 
 
 def head(config: Config) -> str | None:

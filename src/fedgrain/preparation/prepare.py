@@ -189,7 +189,7 @@ def model_spec(config: Config, image_size: int, trunk: TrunkSpec | None = None) 
         first,
         supervision,
         config.laziness,
-        config.responsibilities,
+        config.responsibilities or "step",
         config.head_settings,
         config.restricted_softmax,
         config.logit_calibration,
