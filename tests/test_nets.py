@@ -190,4 +190,4 @@ def test_norms_begin_as_constants_and_unknown_weights_are_refused(monkeypatch):
 def test_a_trunks_name_is_never_called_as_own_code():
     """Names of trunks need no --trust-code, so nothing else may be reached through them."""
     with pytest.raises(NetError, match="is a pretrained trunk, but this model has no trunk"):
-        build_net("timm:layers.config.os._exit", 4, torch.Generator())
+        build_net("timm:layers.config.os._exit", 4, generator=torch.Generator())

@@ -92,14 +92,17 @@ def _reload(folder: Path) -> bool:
         if b"nginx" not in Path(f"/proc/{process}/cmdline").read_bytes():
             return False
         program = str(Path(f"/proc/{process}/exe").readlink()).removesuffix(" (deleted)")
-        words = [program, "-t", "-q", "-e", "stderr", "-p", f"{folder.absolute()}/", "-c", RULES]
-        tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_SECONDS)
-        if tried.returncode:
-            raise DeploymentError(
-                f"the gate keeps its old rules: nginx refuses {folder / RULES} "
-                f"({one_line(tried.stderr, 300)}); the SuperLink is updated"
-            )
-        os.kill(process, signal.SIGHUP)
     except (FileNotFoundError, ValueError, ProcessLookupError):
+        return False
+    words = [program, "-t", "-q", "-e", "stderr", "-p", f"{folder.absolute()}/", "-c", RULES]
+    tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_SECONDS)
+    if tried.returncode:
+        raise DeploymentError(
+            f"the gate keeps its old rules: nginx refuses {folder / RULES} "
+            f"({one_line(tried.stderr, 300)}); the SuperLink is updated"
+        )
+    try:
+        os.kill(process, signal.SIGHUP)
+    except ProcessLookupError:
         return False
     return True
