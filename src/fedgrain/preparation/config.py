@@ -74,7 +74,7 @@ class Config:
     responsibilities: str = _setting(
         "step",
         "marginal, projection: distribute a label over its leaves at each step, or once a round by "
-        "the global model (flat-softmax, ps-softmax)",
+        "the global model (flat-softmax, ps-softmax); learned does it once a round in any case",
         catalogue.RESPONSIBILITIES,
     )
     labeller: str = _setting("stops", "learned: how a labeller is modelled", catalogue.LABELLERS)
