@@ -6,7 +6,8 @@
 Each folder is a study with one share of lazy labels or one kind of wrong labels; alphas and faults
 are the rows, methods the columns. A cell has HF and leaf accuracy, with 95% intervals from three
 seeds on. The last columns say how far the learned labeller is from the best of its row. A file of
-kept scores is read and written: what the studies have is added to it, and the table has it all.
+kept scores is read; what the studies have is added to it, and the table has it all. Without studies
+it stays as it is.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def main() -> None:
     """Print the table, and draw it if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("studies", nargs="*", type=Path)
-    parser.add_argument("--kept", type=Path, help="JSON file of scores, read and written")
+    parser.add_argument("--kept", type=Path, help="JSON file of scores; studies are added")
     parser.add_argument("--picture", type=Path, help="also draw it: path without its ending")
     args = parser.parse_args()
     found: Scores = {}
@@ -149,7 +150,7 @@ def main() -> None:
     for folder in args.studies:
         merge(found, scores(folder))
     found = dict(sorted(found.items(), key=by_fault))
-    if args.kept:
+    if args.kept and args.studies:
         write_text(args.kept, json.dumps(found, indent=1) + "\n")
     rows = cells(found)
     print(table(rows))

@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from fedgrain.pictures.picture_files import new_figure, write_picture
+from fedgrain.tables.intervals import estimate
 from review_order import ORDERS, SHARES, complete
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
@@ -42,7 +43,7 @@ def draw(before: list[float], after: Values) -> None:
 
 
 def text(coarse: list[int], before: list[float], after: Values) -> str:
-    """Return the section: a table with the mean of each order, and the difference per seed."""
+    """Return the section: the mean of each order, their difference with its 95% interval."""
     lines = [
         f"![HF over the share reviewed](figures/review-order.svg)\n\n{len(before)} seeds, "
         f"{min(coarse):,} to {max(coarse):,} coarse labels; "
@@ -55,7 +56,8 @@ def text(coarse: list[int], before: list[float], after: Values) -> str:
         gain, chance = (after[order][place] for order in ORDERS)
         apart = [one - other for one, other in zip(gain, chance, strict=True)]
         wins += sum(one > 0 for one in apart)
-        spread = f" ± {stdev(apart):.4f}" if len(apart) > 1 else ""
+        interval = estimate(apart).interval
+        spread = "" if interval is None else f" ± {interval:.4f}"
         each = ", ".join(f"{one:+.4f}" for one in apart)
         lines.append(
             f"| {share:.0%} | {mean(gain):.4f} | {mean(chance):.4f} "

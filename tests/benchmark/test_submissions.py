@@ -1,6 +1,7 @@
 """Packed results: the committed ones follow the protocol, and a changed one is refused."""
 
 import json
+import math
 import zipfile
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from fedgrain.benchmark import (
     read_submission,
 )
 from fedgrain.benchmark.frozen import frozen
+from fedgrain.checked_json import write_checked_json
 from fedgrain.cli import main
 from fedgrain.errors import BenchmarkError
 
@@ -71,6 +73,38 @@ def test_scores_that_are_not_those_of_the_predictions_are_refused(result, seed47
         check_predictions(short, prepared)
 
 
+def test_predictions_that_are_no_leaves_or_no_text_are_refused(result, seed47, tmp_path):
+    prepared = dict.fromkeys((47, 48, 49), seed47.prepared)
+    tree = seed47.prepared.federation.taxonomy
+    with zipfile.ZipFile(result) as archive:
+        name = next(n for n in archive.namelist() if n.endswith("predictions.txt"))
+        lines = archive.read(name).decode().splitlines()
+    inner = tree.ids[tree.parents[tree.index(lines[2])]]
+    lines[2] = lines[5] = inner
+    path = rezipped(result, tmp_path / "a.zip", predictions__txt="\n".join(lines).encode())
+    with pytest.raises(BenchmarkError, match=rf"predicts '{inner}' in line 3, which is an inner n"):
+        check_predictions(path, prepared)
+    path = rezipped(result, tmp_path / "b.zip", predictions__txt=b"\xff\xfe")
+    with pytest.raises(BenchmarkError, match=r"seed47/predictions\.txt is not UTF-8; pack the"):
+        check_predictions(path, prepared)
+
+
+def test_a_result_without_a_score_or_a_cost_is_one_sentence(result, tmp_path, capsys):
+    """Also where the checksum was made anew: what is no number would spoil the leaderboard."""
+    with zipfile.ZipFile(result) as archive:
+        name = next(n for n in archive.namelist() if n.endswith("result.json"))
+        told = json.loads(archive.read(name))
+    del told["sha256"]
+    for key, value in {
+        "core_seconds": "x", "bytes_sent": -1, "hf": None, "accuracy": math.nan, "metrics": None
+    }.items():  # fmt: skip
+        write_checked_json(tmp_path / "x", {**told, key: value})
+        path = rezipped(result, tmp_path / "a.zip", result__json=(tmp_path / "x").read_bytes())
+        assert main(["benchmark", "check", str(path)]) == 2
+        found = capsys.readouterr().err
+        assert f"{key} is " in found and "seed47" in found and len(found.splitlines()) == 1
+
+
 def test_a_packed_result_that_was_changed_is_one_sentence(result, tmp_path, capsys):
     with zipfile.ZipFile(result) as archive:
         name = next(n for n in archive.namelist() if n.endswith("result.json"))
@@ -82,6 +116,7 @@ def test_a_packed_result_that_was_changed_is_one_sentence(result, tmp_path, caps
         },
         "lacks ": {"config__toml": None},
         "holds a stranger, ../../escape": {"../../escape": b"x"},
+        "submission.json is missing or damaged": {"submission.json": b"[1]"},
         "packed under another text": {
             "submission.json": json.dumps({**about, "protocol": "0" * 64}).encode()
         },

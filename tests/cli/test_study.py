@@ -156,6 +156,20 @@ def test_options_go_on_top_of_a_preset(capsys, monkeypatch, tmp_path):
     assert len(capsys.readouterr().out.splitlines()) == 18
 
 
+def test_a_dry_run_tells_of_the_search(capsys, tmp_path, monkeypatch):
+    """3 rates of each of 2 heads, 2 of the branches, 2 seeds: 16 runs before the grid."""
+    monkeypatch.chdir(tmp_path)
+    study = ["study", "demo", "--methods", "fedbdft/paper,cond-softmax/paper,flat-softmax/paper",
+             "--candidates", "0.01,0.05,0.1", "--branch-candidates", "0.01,0.02",
+             "--search-seeds", "42,43", "--dry-run"]  # fmt: skip
+    assert main([*study, "--search"]) == 0
+    assert capsys.readouterr().err == "before these, 16 runs search the learning rates\n"
+    assert main([*study, "--search", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["search_runs"] == 16
+    assert main([*study, "--no-search"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_dry_run_refuses_the_folder_that_a_run_would_refuse(capsys, tmp_path):
     (tmp_path / "runs").mkdir()
     assert main(["study", "demo", "--dry-run", "--out", str(tmp_path)]) == 2

@@ -68,3 +68,12 @@ def test_rivals_are_refused_where_labels_are_no_classes():
         Config(head="flat-softmax", restricted_softmax=0.5, logit_calibration=1.0)
     with pytest.raises(ConfigError, match="ancestor_terms are for flat-softmax or ps-softmax"):
         Config(head="cond-softmax", ancestor_terms=0.5)
+
+
+@pytest.mark.parametrize("rival", ["restricted_softmax", "logit_calibration"])
+@pytest.mark.parametrize("term", ["label_smoothing", "ancestor_terms"])
+def test_a_loss_has_one_softmax_and_not_two(rival, term):
+    """Terms beside the likelihood would take the softmax that the rival replaces."""
+    Config(head="flat-softmax", supervision="paper", **{rival: 0.5, "gce": 0.7})
+    with pytest.raises(ConfigError, match=f"^{rival} changes the .* which {term} would .*to 0$"):
+        Config(head="flat-softmax", supervision="paper", **{rival: 0.5, term: 0.1})

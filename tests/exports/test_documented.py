@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 import fedgrain
 from doc_pages import ROOT, commands
 from fedgrain.cli import main
+from fedgrain.data.decode import decode_image
 from fedgrain.exports import HubModel
 from own_parts import few_glyphs
 
@@ -38,11 +39,28 @@ def test_the_page_works_as_typed(place, monkeypatch, capsys) -> None:
     for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
         exec(compile(block, "docs/export.md", "exec"), found)
     model = fedgrain.load(place / "runs/one", trust_code=True)
-    assert np.array_equal(found["pixels"], model.pixels("photo.jpg")[0])  # Pillow's own two lines
+    assert np.array_equal(found["pixels"], model.pixels("photo.jpg")[0])  # Pillow's own three lines
     (leaf,), (sure,) = model.predict("photo.jpg"), model.predict("photo.jpg", "threshold", 0.8)
     assert found["names"][found["leaf"]] == leaf.name
     assert found["names"][found["node"]] == sure.name
     assert found["probabilities"][found["leaf"]] == pytest.approx(leaf.probability, abs=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1", "CMYK"])
+def test_the_lines_of_the_page_give_our_pixels_of_every_kind_of_image(mode, tmp_path, monkeypatch):
+    """Of 8 bits a channel, transparent ones too."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(5)
+    drawn = Image.fromarray(random.integers(0, 256, (50, 71, 4), np.uint8), "RGBA")
+    kind = "TIFF" if mode == "CMYK" else "PNG"
+    transparent = {"transparency": 3} if mode == "P" else {}
+    image = drawn.convert("RGB").quantize(16) if mode == "P" else drawn.convert(mode)
+    image.save("photo.jpg", kind, **transparent)  # files are told by what is in them
+    page = (ROOT / "docs/export.md").read_text("utf-8")
+    (lines,) = re.findall(r"\n(image = .*?# lines)\n", page, flags=re.S)
+    found = {"np": np, "Image": Image, "ImageOps": ImageOps, "size": (32, 32)}
+    exec(lines, {**found, "how": Image.Resampling.BILINEAR}, found)
+    assert np.array_equal(found["pixels"], decode_image("photo.jpg", 32))
 
 
 def test_a_folder_for_the_hub_is_the_same_model(place, monkeypatch, capsys) -> None:

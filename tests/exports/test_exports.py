@@ -61,6 +61,18 @@ def test_a_file_says_all_that_a_program_needs(run_folder, tmp_path, capsys) -> N
         assert nodes[min(enough, key=lambda n: (specificity[n], -row[n], nodes[n]))] == certain.id
 
 
+def test_onnxruntime_writes_nothing_at_home(run_folder, tmp_path, python) -> None:
+    """Its import would leave a device id there, to report to Microsoft."""
+    home, out = tmp_path / "home", tmp_path / "model.onnx"
+    home.mkdir()
+    script = "import sys; from fedgrain.exports import export; "
+    script += "export(sys.argv[1], 'onnx', sys.argv[2], trust_code=True)"
+    places = {"HOME": str(home), "XDG_CACHE_HOME": str(home)}
+    done = python(script, run_folder, out, **places)
+    assert done.returncode == 0 and out.exists(), done.stderr
+    assert [path for path in home.rglob("*") if path.is_file()] == []
+
+
 def test_torch_program_is_read_back_with_its_description(run_folder, tmp_path) -> None:
     import fedgrain
     from fedgrain.exports import export

@@ -9,6 +9,8 @@ from fedgrain.errors import ConfigError
 from fedgrain.federated import LocalSettings, TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.scaffold import Scaffold
+from fedgrain.federated.schedules import Schedule
+from fedgrain.preparation.config import Config
 from small_federation import engine, federation
 
 LABELS = [["a1", "b2", "c", "a3"], ["a2", "b1", "c", "a1", "b2", "a3"], ["c", "c", "a1"]]
@@ -75,3 +77,15 @@ def test_what_it_cannot_train_is_refused() -> None:
         Scaffold(replace(TRAINING, local=LocalSettings(momentum=0.9)))
     with pytest.raises(ConfigError, match="learning rate"):
         Scaffold(replace(TRAINING, local=LocalSettings(lr=0.0)))
+    stops = Schedule("step", every=2, factor=0.0)
+    with pytest.raises(ConfigError, match="set lr and step_factor above 0"):
+        Scaffold(replace(TRAINING, schedule=stops))
+    Scaffold(replace(TRAINING, rounds=2, schedule=stops))  # never gets there
+    with pytest.raises(ConfigError, match="step_factor is 0, but scaffold divides by the learning"):
+        Config(algorithm="scaffold", schedule="step", step_factor=0.0)
+
+
+def test_a_cosine_ends_above_zero() -> None:
+    settings = replace(TRAINING, rounds=100_000, schedule=Schedule("cosine"))
+    assert settings.local_in(settings.rounds).lr > 0
+    Scaffold(settings)

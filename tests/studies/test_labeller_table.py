@@ -26,6 +26,10 @@ def test_the_learned_labeller_is_compared_with_the_best_of_its_row(tmp_path, mon
         labeller_table.main()
     first, second = capsys.readouterr().out.strip().split("\n\n")
     assert first == second
+    other = kept.read_text().replace("\n", " ")  # the same content, written otherwise
+    kept.write_text(other)
+    labeller_table.main()
+    assert kept.read_text() == other  # nothing was added, so nothing is written
     rows = labeller_table.cells(json.loads(kept.read_text()))
     head, _, row = labeller_table.table(rows).strip().splitlines()
     names, cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in (head, row))

@@ -21,6 +21,7 @@ from fedgrain.studies.executors import local_workers
 from fedgrain.studies.methods import method_name, parse_method
 from fedgrain.studies.planned_runs import plan_runs, run_name, selected
 from fedgrain.studies.presets import PRESETS, preset
+from fedgrain.studies.rate_search import runs_to_search
 from fedgrain.studies.study import Study
 from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder, check_folder
@@ -476,8 +477,12 @@ def test_the_search_takes_the_best_mean_validation_hf(tmp_path):
         alphas=(0.5,), search=True, candidates=(0.0, 0.1), branch_candidates=(0.0, 0.02),
         search_seeds=(5, 6),
     )  # fmt: skip
+    assert runs_to_search(study, StudyFolder(tmp_path / "s")) == 12
     outcome, _, told = worked_off(study, tmp_path / "s")
     assert not outcome.failures
+    assert runs_to_search(study, StudyFolder(tmp_path / "s")) == 0
+    more = replace(study, search_seeds=(5, 6, 7))
+    assert runs_to_search(more, StudyFolder(tmp_path / "s")) == 6
     assert [line[:2] for line in told if len(line) == 3] == [
         ("search of lr", 8), ("search of branch_lr", 4), ("runs", 3),
     ]  # fmt: skip

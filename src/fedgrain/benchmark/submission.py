@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgrain.benchmark.protocol import Protocol, Track, read_protocol
 from fedgrain.errors import BenchmarkError, FedgrainError
@@ -35,6 +37,7 @@ from fedgrain.studies.study_folder import StudyFolder
 KEPT = ("config.toml", "environment.json", "metrics.jsonl", "result.json")
 PREDICTIONS = "predictions.txt"
 _ABOUT = "submission.json"
+_SCORES = ("hf", "hr", "hp", "accuracy")
 _LARGEST = 64 * 2**20  # bytes of a file in the zip
 _SAME = 1e-9
 _DATE = (2026, 1, 1, 0, 0, 0)
@@ -114,24 +117,11 @@ def check_predictions(path: str | Path, prepared: Mapping[int, Prepared]) -> Sub
     """Score the predictions of a packed result again; refuse scores that are not theirs."""
     with _opened(Path(path)) as (submission, places):
         for run, place in places:
-            given = prepared[run.config.seed]
-            names = (place.path / PREDICTIONS).read_text("utf-8").splitlines()
+            given, told = prepared[run.config.seed], place.read_result()
             tree, full = given.federation.taxonomy, given.federation.full_taxonomy
-            strange = next((name for name in names if name not in tree), None)
-            if strange is not None or len(names) != len(given.test):
-                raise BenchmarkError(
-                    f"{path}: {run.name} predicts {strange!r}, which is no class of "
-                    f"{given.data.name}; pack the result again"
-                    if strange is not None
-                    else f"{path}: {run.name} has {len(names)} predictions for {len(given.test)} "
-                    "test images; pack the result again"
-                )
-            nodes = np.array([tree.index(name) for name in names], np.int64)
-            found, told = (
-                score(nodes, given.data.labels[given.test], tree, full),
-                place.read_result(),
-            )
-            for metric in ("hf", "hr", "hp", "accuracy"):
+            nodes = _predicted(f"{path}: {run.name}", place, given)
+            found = score(nodes, given.data.labels[given.test], tree, full)
+            for metric in _SCORES:
                 if abs(getattr(found, metric) - told[metric]) > _SAME:
                     raise BenchmarkError(
                         f"{path}: {run.name} says {metric} {told[metric]:.6f}, but its predictions "
@@ -140,12 +130,41 @@ def check_predictions(path: str | Path, prepared: Mapping[int, Prepared]) -> Sub
         return submission
 
 
+def _predicted(where: str, place: RunFolder, given: Prepared) -> NDArray[np.int64]:
+    """Return the node predicted for each test image; refuse all but one leaf for each."""
+    try:
+        names = (place.path / PREDICTIONS).read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise BenchmarkError(f"{where}/{PREDICTIONS} is not UTF-8; pack the result again") from None
+    tree = given.federation.taxonomy
+    for line, name in enumerate(names, start=1):
+        if name not in tree:
+            raise BenchmarkError(
+                f"{where} predicts {name!r} in line {line}, which is no class of "
+                f"{given.data.name}; pack the result again"
+            )
+        if not tree.is_leaf(tree.index(name)):
+            raise BenchmarkError(
+                f"{where} predicts {name!r} in line {line}, which is an inner node, but by the "
+                "rules predictions are leaves; predict with rule leaf and pack the result again"
+            )
+    if len(names) != len(given.test):
+        raise BenchmarkError(
+            f"{where} has {len(names)} predictions for {len(given.test)} test images; pack the "
+            "result again"
+        )
+    return np.array([tree.index(name) for name in names], np.int64)
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Submission, list[tuple[PlannedRun, RunFolder]]]]:
     """Yield a submission, and its runs as folders in a temporary place."""
     content = _unzipped(path)
-    about = parse_json(content.pop(_ABOUT, b"{}").decode("utf-8", "replace"), path, BenchmarkError)
-    told = {name: about.get(name) for name in ("version", "track", "method", "protocol")}
+    parsed = parse_json(content.pop(_ABOUT, b"{}").decode("utf-8", "replace"), path, BenchmarkError)
+    about: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
+    told: dict[str, Any] = {
+        name: about.get(name) for name in ("version", "track", "method", "protocol")
+    }
     if not all(isinstance(value, str) for value in told.values()):
         raise BenchmarkError(f"{path}: {_ABOUT} is missing or damaged; pack the result again")
     rules = read_protocol(told["version"])
@@ -190,13 +209,23 @@ def _cell(path: Path, rules: Protocol, run: PlannedRun, place: RunFolder) -> Cel
             f"{path}: {run.name} was run on other images, labels or splits of "
             f"{run.config.dataset} than the protocol's"
         )
-    missing = [name for name in ("core_seconds", "bytes_sent") if name not in result]
-    if missing or result["tested_on"] != "test":
+    if result["tested_on"] != "test" or not {"core_seconds", "bytes_sent"} <= result.keys():
         raise BenchmarkError(f"{path}: {run.name} does not say what it cost; run it again")
+    for name in ("core_seconds", "bytes_sent", *_SCORES):
+        if not _is_amount(result[name]):
+            raise BenchmarkError(
+                f"{path}: {run.name} says that {name} is {result[name]!r}, which is no number of "
+                "0 or more; run it again"
+            )
     return Cell(
         run.name, result["hf"], result["accuracy"], result["core_seconds"],
         result["bytes_sent"], result["rounds"] + result["cycles"],
     )  # fmt: skip
+
+
+def _is_amount(value: object) -> bool:
+    """Return whether a value read from JSON is a finite number of 0 or more."""
+    return isinstance(value, int | float) and value is not True and 0 <= value < math.inf
 
 
 def _runs(track: Track, method: str) -> list[PlannedRun]:

@@ -86,7 +86,11 @@ def add_to(commands: Any) -> None:
         help="run only the runs that match, by the names --dry-run lists, such as "
         "'*alpha0.9*seed47'; may be repeated: runs of the first pattern go first",
     )
-    parser.add_argument("--dry-run", action="store_true", help="list the runs of the grid and stop")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="list the runs of the grid, count those of the search, and stop",
+    )
     add_trust(parser)
     add_track(parser)
     add_json(parser)
@@ -209,18 +213,22 @@ def _again(args: argparse.Namespace, folder: Path, study: Study) -> str:
 
 
 def _list(study: Study, folder: Path, only: list[str], as_json: bool) -> None:
-    """Print the runs; refuse a folder in which they could not be run."""
+    """Print the runs, and how many of a search come first; refuse a folder not fit for them."""
     from fedgrain.studies.own_sites import with_sites
     from fedgrain.studies.planned_runs import plan_runs, selected
+    from fedgrain.studies.rate_search import runs_to_search
     from fedgrain.studies.study_folder import StudyFolder, check_folder
 
     whole = with_sites(study.complete())
     check_folder(whole, StudyFolder(folder))
+    searched = runs_to_search(whole, StudyFolder(folder))
     names = [planned.name for planned in selected(plan_runs(whole, {}), only)]
     if as_json:
-        print_json({"study": study.name, "runs": names})
-    else:
-        print("\n".join(names))
+        print_json({"study": study.name, "search_runs": searched, "runs": names})
+        return
+    print("\n".join(names))
+    if searched:
+        print(f"before these, {searched} runs search the learning rates", file=sys.stderr)
 
 
 def _report(folder: Path, as_json: bool, trust: Trust) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,11 @@ def onnx_bytes(model: TrainedModel, program: Any = None) -> bytes:
 
 
 def onnx_session(content: bytes, threads: int = 0) -> Any:
-    """Return a session of onnxruntime on the CPU; 0 threads: as many as there are cores."""
+    """Return a session of onnxruntime on the CPU; 0 threads: as many as there are cores.
+
+    Without the variable its import writes a device id into the home directory, for telemetry.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -46,8 +46,11 @@ class Scaffold(FederatedAlgorithm[ScaffoldState]):
                 "scaffold derives a client's mean gradient from its steps, which momentum hides; "
                 "set momentum to 0"
             )
-        if not settings.local.lr:
-            raise ConfigError("scaffold divides by the learning rate; set lr above 0")
+        if not settings.local_in(settings.rounds).lr:  # no schedule raises it again
+            raise ConfigError(
+                "scaffold divides by the learning rate, which is 0 at first or in the last round; "
+                "set lr and step_factor above 0"
+            )
         self._fedavg = FedAvg(settings)
 
     def init(self, weights: State) -> ScaffoldState:

@@ -74,7 +74,8 @@ class Config:
     responsibilities: str | None = _setting(
         None,
         "marginal, projection: distribute a label over its leaves at each step, or once a round by "
-        "the global model (flat-softmax, ps-softmax; default: round for own images, else step)",
+        "the global model (flat-softmax, ps-softmax); learned does it once a round in any case "
+        "(default: round for own images, else step)",
         catalogue.RESPONSIBILITIES,
     )
     labeller: str = _setting("stops", "learned: how a labeller is modelled", catalogue.LABELLERS)

@@ -76,6 +76,11 @@ def _check_schedule(config: Config) -> None:
     for name in ("step_rounds", "step_factor"):
         if config.schedule != "step" and getattr(config, name) != getattr(type(config), name):
             raise ConfigError(f"{name} is for schedule step, not for {config.schedule}")
+    if config.algorithm == "scaffold" and config.step_factor == 0:
+        raise ConfigError(
+            "step_factor is 0, but scaffold divides by the learning rate of every round; set it "
+            "above 0"
+        )
 
 
 def _check_trunk(config: Config) -> None:
@@ -164,11 +169,19 @@ def _check_rivals(config: Config, chosen: str, read_as: str) -> None:
     asked = [config.restricted_softmax is not None, config.logit_calibration > 0]
     if all(asked):
         raise ConfigError("restricted_softmax and logit_calibration exclude each other; choose one")
-    if any(asked) and (chosen != "flat-softmax" or read_as != "paper"):
-        name = "restricted_softmax" if asked[0] else "logit_calibration"
+    if not any(asked):
+        return
+    name = "restricted_softmax" if asked[0] else "logit_calibration"
+    if chosen != "flat-softmax" or read_as != "paper":
         raise ConfigError(
             f"{name} is for flat-softmax under paper, not for {chosen} under {read_as}"
         )
+    for term in ("label_smoothing", "ancestor_terms"):
+        if getattr(config, term):
+            raise ConfigError(
+                f"{name} changes the probabilities of the leaves, which {term} would take "
+                f"unchanged in the same loss; set {term} to 0"
+            )
 
 
 def _check_algorithm(config: Config) -> None:

@@ -276,6 +276,8 @@ class RunFolder:
         if not checked:
             warn_unchecked(self.result)
             return values, (0, None)
+        if not isinstance(rounds, dict) or not {"lines", "sha256"} <= rounds.keys():
+            raise RunError(f"{self.result}: metrics is missing or damaged; {AGAIN}")
         return values, (rounds["lines"], rounds["sha256"])
 
     def write_result(self, values: dict[str, Any], lines: int) -> None:

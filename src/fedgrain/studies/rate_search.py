@@ -29,16 +29,11 @@ def search_rates(
     study: Study, place: StudyFolder, executor: Executor, progress: StudyProgress
 ) -> tuple[Rates, Outcome]:
     """Find the rates by mean validation HF over the search seeds; write ``search.json``."""
-    methods = [parse_method(name) for name in study.methods]
-    heads = list(dict.fromkeys(method.head for method in methods))
     rates: Rates = {dataset: {} for dataset in study.datasets}
     tables: dict[str, dict[str, Any]] = {dataset: {} for dataset in study.datasets}
-    stages = [("lr", heads)]
-    staged = dict.fromkeys(method.searched_as for method in methods if method.staged)
-    stages += [(rate_setting(name), [name]) for name in staged]
-    before = place.read_search()["tables"] if place.search.exists() else {}
+    before = _tables_before(place)
     everything, earlier = Outcome(), dict[str, Config]()
-    for setting, searched in stages:
+    for setting, searched in _stages(study):
         configs = {
             f"{run_name(config)}-{setting}{value:g}": config
             for dataset, one, value, seed in product(
@@ -73,14 +68,53 @@ def search_rates(
     return rates, everything
 
 
+def runs_to_search(study: Study, place: StudyFolder) -> int:
+    """Return how many runs the search takes that the folder does not have the scores of."""
+    before = _tables_before(place)
+    tried = {
+        (dataset, one, value, seed)
+        for setting, searched in (_stages(study) if study.search else ())
+        for dataset, one, value, seed in product(
+            study.datasets, searched, study.tried(setting), study.search_seeds
+        )
+    }
+    return sum(
+        str(seed) not in _by_seed(before, dataset, one, value)
+        for dataset, one, value, seed in tried
+    )
+
+
+def _stages(study: Study) -> list[tuple[str, list[str]]]:
+    """Return what is searched in turn: a setting, and the heads or algorithms that have it."""
+    methods = [parse_method(name) for name in study.methods]
+    heads = list(dict.fromkeys(method.head for method in methods))
+    staged = dict.fromkeys(method.searched_as for method in methods if method.staged)
+    return [("lr", heads), *((rate_setting(name), [name]) for name in staged)]
+
+
+def _tables_before(place: StudyFolder) -> Mapping[str, Any]:
+    """Return what an earlier search in this folder found."""
+    tables: Mapping[str, Any] = place.read_search()["tables"] if place.search.exists() else {}
+    return tables
+
+
+def _by_seed(
+    tables: Mapping[str, Any], dataset: str, searched: str, value: float
+) -> Mapping[str, float | None]:
+    """Return the scores of a candidate by seed; None where training diverged."""
+    table = tables.get(dataset, {}).get(searched, {}).get("validation_hf", {})
+    by_seed: Mapping[str, float | None] = table.get(f"{value:g}", {})
+    return by_seed
+
+
 def _found_before(
     tables: Mapping[str, Any], configs: Mapping[str, Config], setting: str
 ) -> dict[str, float | None]:
     """Return what an earlier search in this folder found, by run; None where training diverged."""
     found = {}
     for name, config in configs.items():
-        table = tables.get(config.dataset, {}).get(_searched(config), {}).get("validation_hf", {})
-        by_seed = table.get(f"{getattr(config, setting):g}", {})
+        value = getattr(config, setting)
+        by_seed = _by_seed(tables, config.dataset, _searched(config), value)
         if str(config.seed) in by_seed:
             found[name] = by_seed[str(config.seed)]
     return found
