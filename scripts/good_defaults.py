@@ -31,13 +31,13 @@ def choices(rates: Sequence[float]) -> dict[str, dict[str, Any]]:
         "no flags": {},
         "server momentum 0.5": {"server_optimizer": "sgd", "server_momentum": 0.5},
         "patience 10, last round": {"patience": 10, "average_rounds": 1},
-        "projection, each step": {"supervision": "projection", "responsibilities": "step"},
         "projection, once a round": {"supervision": "projection", "responsibilities": "round"},
         "marginal, once a round": {"supervision": "marginal", "responsibilities": "round"},
     }
     for head, supervision, rate in product(HEADS, SUPERVISIONS, rates):
         name = f"{head}/{supervision}, lr {rate:g}"
         found[name] = {"head": head, "supervision": supervision, "lr": rate}
+        found[name]["responsibilities"] = "step"  # learned shares out once a round in any case
     return found
 
 
