@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from fedgrain.calibration.record import Calibration
     from fedgrain.models.trained_model import TrainedModel
 
+_OTHER_DATA = (
+    "its validation images may be among those it was trained on: give it the same data, or "
+    "calibrate on images of their own with --manifest CSV"
+)
+
 
 def add_to(commands: Any) -> None:
     """Add the command."""
@@ -69,6 +74,7 @@ def _spoken(found: Calibration) -> str:
 def _calibration(args: argparse.Namespace, model: TrainedModel) -> Calibration:
     from fedgrain.errors import RunError
     from fedgrain.folders.folder import load_folder
+    from fedgrain.pages.redo import with_places_found
     from fedgrain.plugins import check_trust
     from fedgrain.preparation.prepare import prepare
     from fedgrain.runs.calibrate import calibration_by, on_validation
@@ -79,10 +85,12 @@ def _calibration(args: argparse.Namespace, model: TrainedModel) -> Calibration:
         data = load_folder(manifest=args.manifest, taxonomy=tree, size=side)
         found = calibration_by(model, data, per_depth=args.per_depth)
     else:
-        config = RunFolder(args.folder).read_config().complete()
-        check_trust(config.settings(), args.folder / "config.toml", args.trust_code, RunError)
-        federation = prepare(config).federation
-        found = on_validation(federation, per_depth=args.per_depth)(model)
+        place = RunFolder(args.folder)
+        config = with_places_found(place.read_config().complete(), place)
+        check_trust(config.settings(), place.config, args.trust_code, RunError)
+        prepared = prepare(config)
+        place.check_data(prepared.data.fingerprint, _OTHER_DATA)
+        found = on_validation(prepared.federation, per_depth=args.per_depth)(model)
     if found is None:
         raise RunError(f"{args.manifest or args.folder}: there are no images to calibrate on")
     return found

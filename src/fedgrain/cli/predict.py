@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SOME_FAILED = 3  # exit code: some images could not be read, the others were predicted
 _THUMBNAIL = 128  # pixels of a side
 _FEW = 10  # images that need no progress bar
+_OTHER_DATA = (
+    "give it the same data, or name the images to score with --manifest CSV or --data-root DIR"
+)
 
 
 def add_to(commands: Any) -> None:
@@ -258,9 +261,10 @@ def _images_to_score(args: argparse.Namespace, model: TrainedModel) -> tuple[Lab
 
     from fedgrain.errors import RunError
     from fedgrain.folders.folder import load_folder
+    from fedgrain.pages.redo import with_places_found
     from fedgrain.plugins import check_trust
     from fedgrain.preparation.config import DATA_PLACES
-    from fedgrain.preparation.prepare import load_images
+    from fedgrain.preparation.prepare import as_used, load_images
     from fedgrain.runs.run_folder import RunFolder
 
     if args.manifest is not None:
@@ -268,16 +272,20 @@ def _images_to_score(args: argparse.Namespace, model: TrainedModel) -> tuple[Lab
             raise DataError("--manifest names the images itself; leave out --dataset, --data-root")
         tree, side = model.full_taxonomy, model.image_shape[0]
         return load_folder(manifest=args.manifest, taxonomy=tree, size=side), str(args.manifest)
-    config = RunFolder(args.folder).read_config()
+    place = RunFolder(args.folder)
+    config = with_places_found(place.read_config(), place)
     if args.dataset:
         reading = ("image_size", "images_per_class", "sample_seed", "max_unreadable")
         others: dict[str, Any] = dict.fromkeys((*DATA_PLACES, *reading))  # of its own data set
         config = replace(config, dataset=args.dataset, **others)
     else:
         named = {"dataset": config.dataset}
-        check_trust(named, args.folder / "config.toml", args.trust_code, RunError)
+        check_trust(named, place.config, args.trust_code, RunError)
     if args.data_root:
         config = replace(config, data_root=args.data_root)
     if model.trunk is None and dataset(config.dataset).resizable and config.image_size is None:
         config = replace(config, image_size=model.image_shape[0])
-    return load_images(config, model.trunk), config.dataset
+    data = load_images(config, model.trunk)
+    if not (args.dataset or args.data_root):
+        place.check_data(as_used(config, data).fingerprint, _OTHER_DATA)
+    return data, config.dataset

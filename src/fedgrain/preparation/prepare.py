@@ -86,10 +86,12 @@ def prepare(config: Config) -> Prepared:
     """Load the data and divide it among the clients."""
     config = completed(config)
     trunk = trunk_of(config)
-    data = load_images(config, trunk)
-    if config.zero_shot:
-        data = hide_unseen(data, config.seed)
-    return prepare_from(config, data, trunk)
+    return prepare_from(config, as_used(config, load_images(config, trunk)), trunk)
+
+
+def as_used(config: Config, data: LabelledImages) -> LabelledImages:
+    """Return the data as the run uses it: with zero_shot, unseen classes are out of training."""
+    return hide_unseen(data, config.seed) if config.zero_shot else data
 
 
 def prepare_from(config: Config, data: LabelledImages, trunk: TrunkSpec | None = None) -> Prepared:

@@ -37,6 +37,7 @@ from fedgrain.tensor_files import about_of
 _TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # files of servers and trackers
 _TRUNK = "trunk.weights"  # of a model with its trunk
 _ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # keys of a line of metrics
+OTHER_DATA = "choose another folder, or give it the same data"  # what to do about it
 _SCORE = (float, int, type(None))
 _RESULT: dict[str, Any] = {  # keys of every result
     **dict.fromkeys(("hr", "hp", "hf", "accuracy", "validation_hf"), _SCORE),
@@ -137,13 +138,13 @@ class RunFolder:
     def _surroundings(self) -> dict[str, Any]:
         return read_checked_json(self.environment) if self.environment.exists() else {}
 
-    def check_data(self, fingerprint: str) -> None:
+    def check_data(self, fingerprint: str, advice: str = OTHER_DATA) -> None:
         """Refuse a folder whose run used other data; older versions did not record it."""
         before = self.data_seen()
         if before is not None and before != fingerprint:
             raise RunError(
                 f"{self.path}: the folder holds a run on other images or labels than the data set "
-                "has now; choose another folder, or give it the same data"
+                f"has now; {advice}"
             )
 
     def data_seen(self) -> str | None:
