@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from fedgrain.data.model_labels import model_annotator
 from fedgrain.folders.folder import read_rows, read_tree
 from fedgrain.knowledge import Knowledge, project
-from fedgrain.refinement.label_origins import model_annotator
 from own_sites import ABOVE
 
 

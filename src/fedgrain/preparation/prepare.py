@@ -20,6 +20,7 @@ from fedgrain.data import (
     partition_iid,
     split_validation,
 )
+from fedgrain.data.model_labels import given_by_people
 from fedgrain.engines import ModelSpec
 from fedgrain.errors import ConfigError
 from fedgrain.federated import (
@@ -158,12 +159,16 @@ def coarse_taxonomy(config: Config, tree: Taxonomy) -> Taxonomy:
 
 
 def server_validation(config: Config, data: LabelledImages) -> Indices:
-    """Return the images the server holds out; empty if the clients validate."""
+    """Return the images the server holds out; empty if the clients validate.
+
+    From training images it takes those whose label a person gave.
+    """
     if config.validation == "clients":
         return np.empty(0, np.int64)
     if "validation" in data.split_names and len(data.split_indices("validation")):
         return data.split_indices("validation")
     train = data.split_indices("train")
+    train = train[given_by_people(data, train, "the training images")]
     share, names = config.validation_share, data.taxonomy.names
     _, held_out = split_validation(data.labels[train], share, seed=config.seed, names=names)
     return train[held_out]
