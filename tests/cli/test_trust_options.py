@@ -121,6 +121,20 @@ def test_every_site_of_a_federation_has_its_own_list(predicted, place, capsys):
     assert found["images"] == sum(map(len, held.values()))
     assert found["impossible_left_out"] == IMAGES - found["images"] > 0
 
+    def with_lists(replaced: tuple[str, str]) -> int:
+        text = (place / "lists.csv").read_text().replace(*replaced)
+        (place / "spelled.csv").write_text(text)
+        asked[-1] = str(place / "spelled.csv")
+        return main(["evaluate", "--trust-code", run, *asked, *images])
+
+    assert with_lists(("zoo,", "Zoö ,")) == 0
+    assert json.loads(capsys.readouterr().out) == found
+    assert with_lists(("zoo,", "moon,")) == 2
+    assert "spelled.csv: it lists the site 'moon', of which" in capsys.readouterr().err
+    leaf = tree.ids[tree.leaves[0]]
+    assert with_lists(((place / "lists.csv").read_text(), f"client,label\nzoo,{leaf}\n")) == 0
+    assert "it has no list for museum, where everything counts" in capsys.readouterr().err
+
 
 def test_a_level_rolls_up_to_the_likeliest_class_there(predicted, place):
     model = load(place / "run", trust_code=True)

@@ -241,9 +241,11 @@ def _run_evaluate(args: argparse.Namespace) -> None:
 
 def _print_trust(args: argparse.Namespace, model: TrainedModel, data: LabelledImages) -> None:
     """Print whether a guarantee is kept."""
-    from fedgrain.runs.coverage import trust_lines, trust_of
+    from fedgrain.runs.coverage import by_sites_of, trust_lines, trust_of
 
-    only = None if args.only is None else possible_nodes(args.only, args.folder)
+    only = None
+    if args.only is not None:
+        only = by_sites_of(data, possible_nodes(args.only, args.folder), args.only)
     found = trust_of(model, data, args.split, args.guarantee, sets=args.sets, only=only)
     if args.json:
         print_json(found)
