@@ -138,3 +138,20 @@ def test_a_run_is_not_scored_nor_calibrated_on_other_labels_than_it_saw(
     page = page_of(own_run, images=False)
     assert "other images or labels" in page.notes[0]
     assert [section.key for section in page.sections] == ["sites"]  # by what the run recorded
+
+
+def test_a_finished_run_says_that_its_labels_have_changed_since(own_run, monkeypatch, capsys):
+    monkeypatch.chdir(own_run.parents[1])
+    again = ["run", str(own_run / "config.toml"), "--out", str(own_run)]
+    assert main(again) == 0
+    assert "has changed since" not in capsys.readouterr().err
+    manifest = own_run.parents[1] / "site" / "images.csv"
+    before = manifest.read_text()
+    manifest.write_text(before.replace(",kite,museum,train", ",owl,museum,train"))
+    try:
+        assert main(again) == 0
+    finally:
+        manifest.write_text(before)
+    err = capsys.readouterr().err
+    assert "is finished, but its manifest, taxonomy or knowledge file has changed since" in err
+    assert "--out" in err
