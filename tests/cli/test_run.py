@@ -197,4 +197,4 @@ def test_evaluate_repeats_the_scores_of_the_run(run_folder, capsys) -> None:
     surroundings.write_text(known)
     capsys.readouterr()
     assert main(["evaluate", "--trust-code", str(run_folder), "--split", "winter"]) == 2
-    assert "no split 'winter'" in capsys.readouterr().err
+    assert "no image has the split 'winter'" in capsys.readouterr().err

@@ -8,23 +8,20 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.catalogue import EXCHANGE_FORMATS, PREDICTION_FORMATS, RULES, dataset
+from fedgrain.catalogue import EXCHANGE_FORMATS, PREDICTION_FORMATS, RULES
 from fedgrain.errors import DataError
 from fedgrain.files import written_whole
 from fedgrain.terminal.answer_options import add_answer_options, possible_nodes, wanted_of
 from fedgrain.terminal.arguments import add_json, add_net_weights, add_trust, print_json
+from fedgrain.terminal.images_to_score import Scored, images_to_score
 
 if TYPE_CHECKING:
-    from fedgrain.data.images import LabelledImages
     from fedgrain.models.predict_files import PredictedFile
     from fedgrain.models.trained_model import TrainedModel
 
 SOME_FAILED = 3  # exit code: some images could not be read, the others were predicted
 _THUMBNAIL = 128  # pixels of a side
 _FEW = 10  # images that need no progress bar
-_OTHER_DATA = (
-    "give it the same data, or name the images to score with --manifest CSV or --data-root DIR"
-)
 
 
 def add_to(commands: Any) -> None:
@@ -99,7 +96,10 @@ def _add_evaluate(commands: Any) -> None:
         metavar="CSV",
         help="your own images, with labels of the model's taxonomy (path,label[,client,split])",
     )
-    parser.add_argument("--split", default="test", help="which images (default: test)")
+    parser.add_argument(
+        "--split",
+        help="which images (default: test; of a manifest that gives no splits, all)",
+    )
     parser.add_argument(
         "--rule",
         choices=RULES,
@@ -219,17 +219,17 @@ def _run_evaluate(args: argparse.Namespace) -> None:
 
     model = load(args.folder, trust_code=args.trust_code, net_weights=args.net_weights)
     with one_thread():
-        data, name = _images_to_score(args, model)
+        scored = images_to_score(args, model)
         if args.guarantee is not None:
-            _print_trust(args, model, data)
+            _print_trust(args, model, scored)
             return
         if args.only is not None:
             raise DataError("--only needs --guarantee, such as --guarantee 0.9")
-        scores = evaluate(model, data, args.split, args.rule, args.threshold)
+        scores = evaluate(model, scored.data, scored.split, args.rule, args.threshold)
     if args.json:
         print_json(scores)
         return
-    print(f"{scores['samples']} images of {name}, split {args.split}, rule {args.rule}")
+    print(f"{scores['samples']} images of {scored.spoken}, rule {args.rule}")
     print(f"HF {scores['hf']:.4f}   HR {scores['hr']:.4f}   HP {scores['hp']:.4f}")
     micro = (f"{name.upper()} {scores[f'micro_{name}']:.4f}" for name in ("hf", "hr", "hp"))
     print(f"micro-averaged  {'   '.join(micro)}")
@@ -239,55 +239,17 @@ def _run_evaluate(args: argparse.Namespace) -> None:
     print(f"accuracy per depth  {depths}")
 
 
-def _print_trust(args: argparse.Namespace, model: TrainedModel, data: LabelledImages) -> None:
+def _print_trust(args: argparse.Namespace, model: TrainedModel, scored: Scored) -> None:
     """Print whether a guarantee is kept."""
     from fedgrain.runs.coverage import by_sites_of, trust_lines, trust_of
 
     only = None
     if args.only is not None:
-        only = by_sites_of(data, possible_nodes(args.only, args.folder), args.only)
-    found = trust_of(model, data, args.split, args.guarantee, sets=args.sets, only=only)
+        only = by_sites_of(scored.data, possible_nodes(args.only, args.folder), args.only)
+    sets, share = args.sets, args.guarantee
+    found = trust_of(model, scored.data, scored.split, share, sets=sets, only=only)
     if args.json:
         print_json(found)
         return
     for line in trust_lines(found):
         print(line)
-
-
-def _images_to_score(args: argparse.Namespace, model: TrainedModel) -> tuple[LabelledImages, str]:
-    """Return the images the arguments name, and what they are called.
-
-    A manifest is read by the tree in the model, so a site needs nothing but the model's two files.
-    """
-    from dataclasses import replace
-
-    from fedgrain.errors import RunError
-    from fedgrain.folders.folder import load_folder
-    from fedgrain.pages.redo import with_places_found
-    from fedgrain.plugins import check_trust
-    from fedgrain.preparation.config import DATA_PLACES
-    from fedgrain.preparation.prepare import as_used, load_images
-    from fedgrain.runs.run_folder import RunFolder
-
-    if args.manifest is not None:
-        if args.dataset or args.data_root:
-            raise DataError("--manifest names the images itself; leave out --dataset, --data-root")
-        tree, side = model.full_taxonomy, model.image_shape[0]
-        return load_folder(manifest=args.manifest, taxonomy=tree, size=side), str(args.manifest)
-    place = RunFolder(args.folder)
-    config = with_places_found(place.read_config(), place)
-    if args.dataset:
-        reading = ("image_size", "images_per_class", "sample_seed", "max_unreadable")
-        others: dict[str, Any] = dict.fromkeys((*DATA_PLACES, *reading))  # of its own data set
-        config = replace(config, dataset=args.dataset, **others)
-    else:
-        named = {"dataset": config.dataset}
-        check_trust(named, place.config, args.trust_code, RunError)
-    if args.data_root:
-        config = replace(config, data_root=args.data_root)
-    if model.trunk is None and dataset(config.dataset).resizable and config.image_size is None:
-        config = replace(config, image_size=model.image_shape[0])
-    data = load_images(config, model.trunk)
-    if not (args.dataset or args.data_root):
-        place.check_data(as_used(config, data).fingerprint, _OTHER_DATA)
-    return data, config.dataset
