@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,7 @@ def _add_evaluate(commands: Any) -> None:
 
 def _run_predict(args: argparse.Namespace) -> int:
     """Print or write a row per image; return the exit code."""
+    formats: dict[Path | None, str]
     formats = {path: _format_of(path, args.format) for path in args.out}
     written = args.format in EXCHANGE_FORMATS and args.format in formats.values()
     if (args.format and not written) or not args.out:
@@ -144,20 +146,34 @@ def _run_predict(args: argparse.Namespace) -> int:
         wanted=wanted_of(args),
     )
     images = find_images(args.images, allow_links=args.allow_links)
+    if "camtrap-dp" in formats.values():
+        from fedgrain.models.camtrap_dp import check_media
+
+        check_media(image.path for image in images)
     found = predict_files(args.folder, images, asked, trust_code=args.trust_code)
     rows = _Counted(found, len(images))
-    everything: Iterable[PredictedFile] = rows if len(formats) == 1 else list(rows)
-    for path, form in formats.items():
-        pieces = _pieces(everything, form, args.folder, args.ranks)
-        if path is None:
-            sys.stdout.writelines(pieces)
-            continue
-        with written_whole(path) as aside, aside.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(pieces)
-        print(f"wrote {path}", file=sys.stderr)
+    _write(rows, formats, args)
     if rows.failed:
         print(f"{rows.failed} of {len(images)} images could not be read", file=sys.stderr)
     return SOME_FAILED if rows.failed else 0
+
+
+def _write(
+    rows: Iterable[PredictedFile], formats: dict[Path | None, str], args: argparse.Namespace
+) -> None:
+    """Write all files or none; one that cannot be written is found before anything is predicted."""
+    with ExitStack() as whole:
+        asides = {path: whole.enter_context(written_whole(path)) for path in formats if path}
+        everything = rows if len(formats) == 1 else list(rows)
+        for path, form in formats.items():
+            pieces = _pieces(everything, form, args.folder, args.ranks)
+            if path is None:
+                sys.stdout.writelines(pieces)
+                continue
+            with asides[path].open("w", encoding="utf-8", newline="") as file:
+                file.writelines(pieces)
+    for path in asides:
+        print(f"wrote {path}", file=sys.stderr)
 
 
 def _format_of(path: Path, asked: str | None) -> str:
