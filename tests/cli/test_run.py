@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import own_parts
 from fedgrain.cli import main
 from fedgrain.preparation.config_texts import read_config
 from fedgrain.runs.run_folder import RunFolder
@@ -37,6 +39,21 @@ def test_json_is_the_result_and_nothing_else(tmp_path, capsys) -> None:
     out, err = capsys.readouterr()
     assert json.loads(out) == RunFolder(folder).read_result()
     assert "validation HF" in err  # progress
+
+
+def test_the_score_says_over_how_many_leaf_labels_it_is(tmp_path, capsys, monkeypatch) -> None:
+    data = own_parts.few_glyphs()
+    test, labels = data.split_indices("test"), data.labels.copy()
+    labels[test[::2]] = data.taxonomy.parents[labels[test[::2]]]
+    coarse = replace(data, labels=labels)
+    monkeypatch.setattr(own_parts, "coarse_tests", lambda: coarse, raising=False)
+    given = [word.replace("few_glyphs", "coarse_tests") for word in SMALL]
+    assert main(["run", *given, "--rounds", "1", "--out", str(tmp_path / "run")]) == 0
+    whole = len(test) // 2
+    result = RunFolder(tmp_path / "run").read_result()
+    found = f"test HF {result['tested_labels']['leaf_hf']:.4f} over {whole} leaf labels (50% of "
+    assert f"{found}{len(test)}), {result['hf']:.4f} over all, cut back" in capsys.readouterr().out
+    assert result["tested_labels"]["leaf_hf"] != result["hf"]
 
 
 def test_the_same_command_again_says_that_it_is_finished(run_folder, capsys) -> None:
