@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import own_parts
-from fedgrain.cli import main
+from fedgrain.cli import build_parser, main
 from fedgrain.preparation.config_texts import read_config
 from fedgrain.runs.run_folder import RunFolder
 from study_parts import heeding_ctrl_c
@@ -54,6 +54,16 @@ def test_the_score_says_over_how_many_leaf_labels_it_is(tmp_path, capsys, monkey
     found = f"test HF {result['tested_labels']['leaf_hf']:.4f} over {whole} leaf labels (50% of "
     assert f"{found}{len(test)}), {result['hf']:.4f} over all, cut back" in capsys.readouterr().out
     assert result["tested_labels"]["leaf_hf"] != result["hf"]
+
+
+def test_a_tilde_is_ones_home_also_after_an_equals_sign(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    words = ["run", "--out=~/x", "--data-root=~/site", "--dataset", "a~/b", "--net=~b"]
+    args = build_parser().parse_args(words)
+    assert args.out == tmp_path / "x" and args.data_root == str(tmp_path / "site")
+    assert (args.dataset, args.net) == ("a~/b", "~b")
+    args = build_parser().parse_args(["predict", "~/run", "~/photos/*.jpg"])
+    assert args.folder == tmp_path / "run" and args.images == [f"{tmp_path}/photos/*.jpg"]
 
 
 def test_the_same_command_again_says_that_it_is_finished(run_folder, capsys) -> None:
