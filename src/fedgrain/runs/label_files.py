@@ -7,7 +7,6 @@ from pathlib import Path
 from fedgrain import catalogue
 from fedgrain.checksums import digest
 from fedgrain.files import read_bytes
-from fedgrain.folders.folder import MANIFEST, TREE
 from fedgrain.preparation.config import Config
 
 
@@ -18,6 +17,8 @@ def digest_of_label_files(config: Config) -> str | None:
     """
     if not catalogue.dataset(config.dataset).own_images:
         return None
+    from fedgrain.folders.folder import MANIFEST, TREE  # needs numpy, a folder does not
+
     root = config.data_root
     named = (
         config.manifest or (root and Path(root) / MANIFEST),
