@@ -31,6 +31,7 @@ HOSTILE_JSON = {
     "surrogate in a key": '{"\\udfff": 1}',
     "nothing": "",
     "a NUL": "\x00",
+    "a key twice": '{"rounds": 1, "format": 2, "rounds": 3}',
 }
 HOSTILE_TOML = {
     "lists": "rounds = " + "[" * DEEP + "]" * DEEP,
@@ -124,6 +125,12 @@ def test_what_is_allowed_is_read_as_it_is() -> None:
     deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     assert json.dumps(parse_json(deep, "here")) == deep
     assert parse_toml("a = [1, 2.5]\n[b]\nc = 2001-01-01", "here")["a"] == [1, 2.5]
+
+
+def test_a_key_that_is_there_twice_is_named() -> None:
+    text = '{"clients": [{"zoo": ["owl"], "museum": ["kite"], "zoo": ["cat"]}]}'
+    with pytest.raises(FedgrainError, match="here: the key 'zoo' is there twice in one object"):
+        parse_json(text, "here")
 
 
 def test_an_app_whose_settings_name_no_sites_is_told_so(tmp_path: Path) -> None:

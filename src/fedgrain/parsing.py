@@ -8,6 +8,7 @@ import io
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from fedgrain.errors import FedgrainError
 
 MAX_DEPTH = 100  # levels of lists and objects inside one another
 _LARGEST = 2**63 - 1  # what numpy and torch can hold as well
+_SHOWN = 100  # characters of a key in a message
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -23,7 +25,7 @@ def parse_json(
 ) -> Any:
     """Return the content of a JSON text, or raise ``error`` with the place and the advice."""
     try:
-        content = json.loads(text, parse_int=_whole_number)
+        content = json.loads(text, parse_int=_whole_number, object_pairs_hook=_every_key_once)
     except json.JSONDecodeError as found:
         message = f"{where}, line {found.lineno}: not JSON: {found.msg}"
     except RecursionError:
@@ -109,6 +111,15 @@ def refuse_unknown(
 
 def _with(message: str, advice: str) -> str:
     return f"{message}; {advice}" if advice else message
+
+
+def _every_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of a key that is there twice, Python would drop the first value."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice[:_SHOWN]!r} is there twice in one object; keep one")
+    return content
 
 
 def _whole_number(digits: str) -> int:

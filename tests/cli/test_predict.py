@@ -17,6 +17,7 @@ from fedgrain.cli import main
 from fedgrain.errors import DataError
 from fedgrain.folders.image_paths import ImagePath, find_images
 from fedgrain.models import predict_files as files
+from fedgrain.models import prediction_formats
 from own_parts import few_glyphs
 
 TESTS = Path(__file__).parents[1]
@@ -203,6 +204,28 @@ def test_nothing_is_half_written(run_folder, photos, capsys, monkeypatch):
     with pytest.raises(IndexError):
         predicted(run_folder, "photos", "--out", out)
     assert out.read_text() == "before"
+    assert sorted(photos.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("second", ["nowhere/b.csv", "b.csv"])
+def test_of_several_files_all_are_written_or_none(run_folder, photos, second, monkeypatch, capsys):
+    """A folder that is a file; and photographs that no Camtrap DP package lists."""
+    Path("nowhere").write_text("a file")
+    before = sorted(photos.parent.iterdir())
+    monkeypatch.setattr(files, "predict_block", lambda *_: [][1])  # found before it is called
+    words = ("--out", "a.json", "--out", second)
+    words += () if "/" in second else ("--format", "camtrap-dp")
+    assert predicted(run_folder, "photos/a.png", *words) == 2
+    out, err = capsys.readouterr()
+    assert not out and len(err.splitlines()) == 1
+    assert sorted(photos.parent.iterdir()) == before
+
+
+def test_a_writer_that_fails_takes_the_other_files_with_it(run_folder, photos, monkeypatch):
+    before = sorted(photos.parent.iterdir())
+    monkeypatch.setitem(prediction_formats.FORMATS, "csv", lambda rows: (_ for _ in [][1]))
+    with pytest.raises(IndexError):
+        predicted(run_folder, "photos/a.png", "--out", "a.json", "--out", "b.csv")
     assert sorted(photos.parent.iterdir()) == before
 
 

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fedgrain.cli import main
+import own_parts
+from fedgrain.cli import build_parser, main
 from fedgrain.preparation.config_texts import read_config
 from fedgrain.runs.run_folder import RunFolder
 from study_parts import heeding_ctrl_c
@@ -37,6 +39,31 @@ def test_json_is_the_result_and_nothing_else(tmp_path, capsys) -> None:
     out, err = capsys.readouterr()
     assert json.loads(out) == RunFolder(folder).read_result()
     assert "validation HF" in err  # progress
+
+
+def test_the_score_says_over_how_many_leaf_labels_it_is(tmp_path, capsys, monkeypatch) -> None:
+    data = own_parts.few_glyphs()
+    test, labels = data.split_indices("test"), data.labels.copy()
+    labels[test[::2]] = data.taxonomy.parents[labels[test[::2]]]
+    coarse = replace(data, labels=labels)
+    monkeypatch.setattr(own_parts, "coarse_tests", lambda: coarse, raising=False)
+    given = [word.replace("few_glyphs", "coarse_tests") for word in SMALL]
+    assert main(["run", *given, "--rounds", "1", "--out", str(tmp_path / "run")]) == 0
+    whole = len(test) // 2
+    result = RunFolder(tmp_path / "run").read_result()
+    found = f"test HF {result['tested_labels']['leaf_hf']:.4f} over {whole} leaf labels (50% of "
+    assert f"{found}{len(test)}), {result['hf']:.4f} over all, cut back" in capsys.readouterr().out
+    assert result["tested_labels"]["leaf_hf"] != result["hf"]
+
+
+def test_a_tilde_is_ones_home_also_after_an_equals_sign(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    words = ["run", "--out=~/x", "--data-root=~/site", "--dataset", "a~/b", "--net=~b"]
+    args = build_parser().parse_args(words)
+    assert args.out == tmp_path / "x" and args.data_root == str(tmp_path / "site")
+    assert (args.dataset, args.net) == ("a~/b", "~b")
+    args = build_parser().parse_args(["predict", "~/run", "~/photos/*.jpg"])
+    assert args.folder == tmp_path / "run" and args.images == [f"{tmp_path}/photos/*.jpg"]
 
 
 def test_the_same_command_again_says_that_it_is_finished(run_folder, capsys) -> None:
@@ -197,4 +224,4 @@ def test_evaluate_repeats_the_scores_of_the_run(run_folder, capsys) -> None:
     surroundings.write_text(known)
     capsys.readouterr()
     assert main(["evaluate", "--trust-code", str(run_folder), "--split", "winter"]) == 2
-    assert "no split 'winter'" in capsys.readouterr().err
+    assert "no image has the split 'winter'" in capsys.readouterr().err

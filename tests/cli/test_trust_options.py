@@ -103,7 +103,7 @@ def test_every_site_of_a_federation_has_its_own_list(predicted, place, capsys):
     with (place / "sites.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("path", "label", "client"), *written])
     asked = ["--guarantee", "0.5", "--only", str(place / "lists.csv")]
-    images = ["--manifest", str(place / "sites.csv"), "--split", "train", "--json"]
+    images = ["--manifest", str(place / "sites.csv"), "--json"]  # no splits: all rows
     assert main(["evaluate", "--trust-code", run, *asked, *images]) == 0
     found = json.loads(capsys.readouterr().out)
     held = {}
@@ -120,6 +120,20 @@ def test_every_site_of_a_federation_has_its_own_list(predicted, place, capsys):
     }
     assert found["images"] == sum(map(len, held.values()))
     assert found["impossible_left_out"] == IMAGES - found["images"] > 0
+
+    def with_lists(replaced: tuple[str, str]) -> int:
+        text = (place / "lists.csv").read_text().replace(*replaced)
+        (place / "spelled.csv").write_text(text)
+        asked[-1] = str(place / "spelled.csv")
+        return main(["evaluate", "--trust-code", run, *asked, *images])
+
+    assert with_lists(("zoo,", "Zoö ,")) == 0
+    assert json.loads(capsys.readouterr().out) == found
+    assert with_lists(("zoo,", "moon,")) == 2
+    assert "spelled.csv: it lists the site 'moon', of which" in capsys.readouterr().err
+    leaf = tree.ids[tree.leaves[0]]
+    assert with_lists(((place / "lists.csv").read_text(), f"client,label\nzoo,{leaf}\n")) == 0
+    assert "it has no list for museum, where everything counts" in capsys.readouterr().err
 
 
 def test_a_level_rolls_up_to_the_likeliest_class_there(predicted, place):
@@ -170,6 +184,28 @@ def test_a_calibration_of_ones_own_is_kept_and_its_guarantee_is_reported(place, 
     assert "hold the truth" in capsys.readouterr().out
     assert main(["calibrate", "--trust-code", run]) == 0  # on the run's own validation images
     assert (place / "run" / "model.json").read_bytes() == before
+
+
+def test_training_rows_do_not_calibrate_and_a_split_that_is_not_there_is_named(place, capsys):
+    run = str(place / "run")
+    before = (place / "run" / "model.json").read_bytes()
+    header, *rows = (place / "checked.csv").read_text().splitlines()
+    splits = ["train"] * 10 + ["validation"] * (IMAGES - 10)
+    given = [f"{row},{split}" for row, split in zip(rows, splits, strict=True)]
+    manifest = place / "splits.csv"
+    manifest.write_text("\n".join([f"{header},split", *given]) + "\n")
+    named = ["--manifest", str(manifest), "--json"]
+    assert main(["evaluate", "--trust-code", run, *named]) == 2
+    said = "splits.csv: no image has the split 'test'; choose one with --split: train, validation"
+    assert said in capsys.readouterr().err
+    assert main(["calibrate", "--trust-code", run, *named]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["images"] == IMAGES - 10
+    assert "left out 10 images of the split train" in err
+    manifest.write_text("\n".join([f"{header},split", *given[:10]]) + "\n")
+    assert main(["calibrate", "--trust-code", run, *named]) == 2
+    assert "every image has the split train" in capsys.readouterr().err
+    (place / "run" / "model.json").write_bytes(before)
 
 
 @pytest.mark.parametrize(

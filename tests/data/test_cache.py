@@ -17,6 +17,7 @@ from damage import flips
 from fedgrain.data import cache as cache_module
 from fedgrain.data.cache import drop_images, load_or_build
 from fedgrain.data.decode import Decoding, Listing, load_or_decode
+from fedgrain.errors import DataError
 
 KEY = {"dataset": "test"}
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 4, 4, 3), dtype=np.uint8)
@@ -27,6 +28,13 @@ def build(folder: Path) -> dict[str, object]:
     np.save(folder / "labels.npy", np.arange(6, dtype=np.int32))
     np.save(folder / "splits.npy", np.zeros(6, np.int8))
     return {"count": 6, "unreadable": [], "warnings": []}
+
+
+def test_a_cache_that_cannot_be_written_names_the_way_out(tmp_path, monkeypatch):
+    (tmp_path / "taken").write_text("a file")
+    monkeypatch.setenv("FEDGRAIN_CACHE", str(tmp_path / "taken" / "cache"))
+    with pytest.raises(DataError, match=r"cache cannot be written \(.*point FEDGRAIN_CACHE at a"):
+        load_or_build(KEY, build)
 
 
 def never(_: Path) -> dict[str, object]:

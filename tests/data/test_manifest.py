@@ -183,7 +183,22 @@ def test_fix_on_the_command_line(site, capsys):
     assert f"wrote {site / 'images-fixed.csv'}: 2 rows" in out
     assert "label 'OWL' to 'owl' (1 row)" in out and "left for you:\n  line 3: the label" in out
     manifest(site, "0.png,owl,zoo,train")
-    assert main(["data", "fix", "--root", str(site), "--json"]) == 0
+    before = (site / "images-fixed.csv").read_bytes()
+    assert main(["data", "fix", "--root", str(site), "--json"]) == 2
+    said = f"{site / 'images-fixed.csv'} is already there; --replace writes over it"
+    assert said in capsys.readouterr().err
+    assert (site / "images-fixed.csv").read_bytes() == before
+    assert main(["data", "fix", "--root", str(site), "--json", "--replace"]) == 0
+
+
+def test_rows_that_mean_the_same_repeat_each_other(site):
+    """By id and by name, and with the split that an empty field stands for."""
+    path = manifest(
+        site, "0.png,n1,zoo,train", "0.png,Brahminy kite,zoo,", "1.png,owl,zoo,", "1.png,n1,zoo,"
+    )
+    fixed = fix_manifest(path, tree(site), site / "copy.csv")
+    assert fixed.changes == {"row that repeats another left out": 1}
+    assert fixed.rows == 3 and len(fixed.left) == 1 and "two rows that differ" in fixed.left[0]
 
 
 def test_a_report_of_the_folder(site, write_image):

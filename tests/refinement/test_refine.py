@@ -2,14 +2,18 @@
 
 import csv
 import json
+import shlex
 from collections import Counter
 
 import numpy as np
 import pytest
 
+from fedgrain.cli import build_parser
+from fedgrain.data.model_labels import model_annotator
 from fedgrain.folders.folder import read_rows, read_tree
 from fedgrain.knowledge import Knowledge, project
-from fedgrain.refinement.label_origins import model_annotator
+from fedgrain.refinement.review import review_server
+from fedgrain.refinement.review_session import Reviewing
 from own_sites import ABOVE
 
 
@@ -55,6 +59,19 @@ def test_sure_labels_are_taken_and_all_can_be_undone(fedgrain, own):
     done = fedgrain("refine", "--undo", own / "site/refined.csv", "--out", own / "site/back.csv")
     assert done.returncode == 0, done.stderr
     assert (own / "site/back.csv").read_text() == (own / "site/images.csv").read_text()
+
+
+@pytest.mark.parametrize("out", ["site/new one.csv", "my labels/new.csv"])
+def test_the_command_that_comes_next_works_as_it_is_printed(fedgrain, own, out):
+    done = fedgrain("refine", own / "run", "--manifest", own / "site/images.csv", "--out",
+                    own / out, "--trust-code", PYTHONPATH="tests")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    program, *words = shlex.split(done.stdout.splitlines()[-1].partition("with: ")[2])
+    assert program == "fedgrain"
+    asked = build_parser().parse_args(words)
+    session = Reviewing(asked.manifest, own / "reviewed.csv", asked.annotator)
+    with review_server(session, asked.taxonomy) as server:
+        assert server.session.numbers()["images"] > 0
 
 
 def test_what_does_not_occur_here_is_never_proposed(fedgrain, own):

@@ -174,6 +174,18 @@ def test_sentence_of_a_run_is_made_from_its_numbers(trained):
     assert "its weakest branch is" in page.sentence
 
 
+def test_sentence_says_of_which_images_the_exact_class_is_known(trained):
+    result = read_checked_json(trained / "result.json")
+    config = Config(alpha=0.5).complete()
+    for labels, said in (
+        ({"samples": 9, "leaf_samples": 4}, "the 4 that are labelled in full"),
+        ({"samples": 9, "leaf_samples": 9}, "them"),
+        (None, "those labelled in full"),  # of an older run
+    ):
+        told = run_sentence(config, {**result, "tested_labels": labels}, None)
+        assert f"% of {said}." in told
+
+
 def test_sentence_without_an_alpha():
     result = {"hf": None, "validation_hf": 0.5}
     config = Config(knowledge="inferred", head="flat-softmax").complete()

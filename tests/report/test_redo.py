@@ -94,3 +94,64 @@ def test_an_older_run_did_not_record_where_it_was_started(trained, tmp_path):
     assert started_in(place) is None
     config = shlex.quote(str(tmp_path / "config.toml"))
     assert run_command(place, False, "again/x") == f"fedgrain run {config} --out again/x"
+
+
+def test_images_of_the_same_name_in_the_current_folder_are_not_those_of_the_run(
+    own_run, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(own_run.parents[1])
+    capsys.readouterr()
+    assert main(["evaluate", str(own_run), "--json"]) == 0
+    there = capsys.readouterr().out
+    write_site(tmp_path / "site")
+    manifest = tmp_path / "site" / "images.csv"
+    manifest.write_text(manifest.read_text().replace(",cat,", ",owl,"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", str(own_run), "--json"]) == 0
+    assert capsys.readouterr().out == there
+    assert page_of(own_run, images=False).notes == ()
+    assert main(["evaluate", str(own_run), "--data-root", "site", "--json"]) == 0
+    assert capsys.readouterr().out != there  # asked for by name
+
+
+@pytest.fixture
+def other_labels(own_run):
+    """The site has other labels than the run saw; they are put back after the test."""
+    manifest = own_run.parents[1] / "site" / "images.csv"
+    before = manifest.read_text()
+    manifest.write_text(before.replace(",kite,museum,train", ",owl,museum,train"))
+    yield manifest
+    manifest.write_text(before)
+
+
+def test_a_run_is_not_scored_nor_calibrated_on_other_labels_than_it_saw(
+    own_run, other_labels, capsys
+):
+    before = (own_run / "model.json").read_bytes()
+    for command in ("evaluate", "calibrate"):
+        capsys.readouterr()
+        assert main([command, str(own_run)]) == 2
+        out, err = capsys.readouterr()
+        assert not out and len(err.splitlines()) == 1
+        assert "other images or labels" in err and "--manifest CSV" in err
+    assert (own_run / "model.json").read_bytes() == before
+    page = page_of(own_run, images=False)
+    assert "other images or labels" in page.notes[0]
+    assert [section.key for section in page.sections] == ["sites"]  # by what the run recorded
+
+
+def test_a_finished_run_says_that_its_labels_have_changed_since(own_run, monkeypatch, capsys):
+    monkeypatch.chdir(own_run.parents[1])
+    again = ["run", str(own_run / "config.toml"), "--out", str(own_run)]
+    assert main(again) == 0
+    assert "has changed since" not in capsys.readouterr().err
+    manifest = own_run.parents[1] / "site" / "images.csv"
+    before = manifest.read_text()
+    manifest.write_text(before.replace(",kite,museum,train", ",owl,museum,train"))
+    try:
+        assert main(again) == 0
+    finally:
+        manifest.write_text(before)
+    err = capsys.readouterr().err
+    assert "is finished, but its manifest, taxonomy or knowledge file has changed since" in err
+    assert "--out" in err

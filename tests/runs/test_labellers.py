@@ -9,12 +9,13 @@ import pytest
 
 import fedgrain
 import own_parts
+from fedgrain.data.model_labels import model_annotator
 from fedgrain.errors import KnowledgeError
 from fedgrain.knowledge.inference import infer
 from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.labellers import NOT_NAMED
-from fedgrain.preparation.prepare import prepare
-from own_parts import annotated_glyphs
+from fedgrain.preparation.prepare import prepare, prepare_from
+from own_parts import annotated_glyphs, few_glyphs
 
 SITES = {
     "dataset": "own_parts:annotated_glyphs",
@@ -123,3 +124,36 @@ def test_other_annotators_are_other_data() -> None:
     swapped = replace(data, annotators=data.annotators[::-1].copy())
     renamed = replace(data, annotator_names=("a", "b", "c"))
     assert len({one.fingerprint for one in (data, swapped, renamed)}) == 3
+
+
+def refined_glyphs(*, people: bool):
+    """Two sites without validation images; a model wrote the labels of oslo, or half of them."""
+    data = few_glyphs()
+    clients = annotated_glyphs().clients
+    oslo = np.flatnonzero(clients == 0)
+    annotators = np.full_like(clients, -1)
+    annotators[oslo] = 1
+    annotators[oslo[: len(oslo) // 2 * people]] = 0
+    return replace(
+        data, clients=clients, client_names=("oslo", "rome"),
+        annotators=annotators, annotator_names=("expert", model_annotator(2)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("validation", ["server", "clients"])
+def test_labels_that_a_model_wrote_are_not_held_out(inferring, validation) -> None:
+    data, config = refined_glyphs(people=True), inferring(validation=validation)
+    federation = prepare_from(config, data).federation
+    parts = [federation.validation, *(client.validation for client in federation.clients)]
+    held_out = np.concatenate([part.indices for part in parts if part is not None])
+    assert set(data.annotators[held_out].tolist()) == {0, -1}  # the expert, and rome's nobody
+    trained = np.concatenate([client.train.indices for client in federation.clients])
+    models = np.flatnonzero((data.annotators == 1) & (data.splits == 0))
+    assert np.isin(models, trained).all()
+
+
+def test_a_site_with_a_models_labels_only_is_told_so(inferring) -> None:
+    data = refined_glyphs(people=False)
+    with pytest.warns(UserWarning, match="labels of the client oslo were written by a model"):
+        oslo, _ = prepare_from(inferring(validation="clients"), data).federation.clients
+    assert len(oslo.validation)

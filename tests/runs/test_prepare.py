@@ -9,7 +9,7 @@ import pytest
 import own_parts
 from fedgrain.errors import KnowledgeError
 from fedgrain.knowledge import project, relational_neighbours
-from fedgrain.preparation.prepare import prepare
+from fedgrain.preparation.prepare import prepare, prepare_from, server_validation
 from own_parts import few_glyphs
 
 
@@ -193,6 +193,25 @@ def test_validation_images_of_a_manifest_stay_with_their_clients(small) -> None:
         [],
     ]
     assert [len(client.train) for client in federation.clients] == [108, 108, 0]
+
+
+def test_a_site_with_nothing_left_to_train_on_is_told(small) -> None:
+    """The one image of kiel is held out at the server, which sees only labels."""
+    data = replace(manifest_like(), splits=few_glyphs().splits)
+    config = small(partition="manifest", knowledge="inferred", coarsen=False).complete()
+    held_out, *_ = server_validation(config, data)
+    clients = data.clients.copy()
+    clients[held_out] = data.client_names.index("kiel")
+    with pytest.warns(UserWarning, match="nothing is left to train on at kiel: all its training"):
+        prepare_from(config, replace(data, clients=clients))
+
+
+def test_test_labels_that_tell_nothing_are_told(small) -> None:
+    data = few_glyphs()
+    labels = data.labels.copy()
+    labels[data.split_indices("test")[:3]] = 0
+    with pytest.warns(UserWarning, match=r"3 test labels are the root of the taxonomy.* of \d+:"):
+        prepare_from(small().complete(), replace(data, labels=labels))
 
 
 @pytest.mark.parametrize(("side", "net"), [(32, "cnn-32"), (64, "cnn-64"), (96, "squeezenet")])

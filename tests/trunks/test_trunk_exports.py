@@ -1,6 +1,7 @@
 """A model on a pretrained trunk elsewhere: the trunk is inside the file, enlarging and crop too."""
 
 import hashlib
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,6 +63,9 @@ def test_a_folder_for_the_hub_holds_the_trunk(on, tmp_path) -> None:
     assert {path.name for path in (tmp_path / "hub").iterdir()} == {
         "README.md", "config.json", "model.safetensors", "trunk.safetensors",
     }  # fmt: skip
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "hub").iterdir()}
+    (tmp_path / "plain").touch()
+    assert modes == {stat.S_IMODE((tmp_path / "plain").stat().st_mode)}  # others may read it too
     images = few_glyphs().images[:9]
     read = fedgrain.load(tmp_path / "hub")
     assert torch.equal(read.node_log_probs(images), model.node_log_probs(images))

@@ -6,6 +6,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from fedgrain.cli import (
@@ -25,6 +26,7 @@ from fedgrain.cli import (
 )
 from fedgrain.errors import FedgrainError
 from fedgrain.flower_commands import flower
+from fedgrain.terminal.arguments import from_home
 from fedgrain.text import one_line
 from fedgrain.version import __version__
 
@@ -38,11 +40,14 @@ COMMANDS = (
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one sentence."""
+    """An argument parser whose errors are one sentence, and in whose paths ``~`` is one's home."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.set_defaults(parser=self)  # the command's own parser, where there is one
+        for text in (None, str):  # None: an argument without a type
+            self.register("type", text, from_home)
+        self.register("type", Path, lambda text: Path(from_home(text)))
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where to look, and exit with 2."""

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.terminal.arguments import add_json, add_net_weights, add_trust, print_json
+from fedgrain.text import counted
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from fedgrain.calibration.record import Calibration
+    from fedgrain.data.images import LabelledImages
     from fedgrain.models.trained_model import TrainedModel
+
+_OTHER_DATA = (
+    "its validation images may be among those it was trained on: give it the same data, or "
+    "calibrate on images of their own with --manifest CSV"
+)
 
 
 def add_to(commands: Any) -> None:
@@ -27,7 +38,8 @@ def add_to(commands: Any) -> None:
         "--manifest",
         type=Path,
         metavar="CSV",
-        help="images with labels, coarse ones too (path,label); default: the run's validation",
+        help="images with labels, coarse ones too (path,label[,split]); rows of the split train "
+        "are left out; default: the run's validation",
     )
     parser.add_argument(
         "--per-depth",
@@ -69,6 +81,7 @@ def _spoken(found: Calibration) -> str:
 def _calibration(args: argparse.Namespace, model: TrainedModel) -> Calibration:
     from fedgrain.errors import RunError
     from fedgrain.folders.folder import load_folder
+    from fedgrain.pages.redo import with_places_found
     from fedgrain.plugins import check_trust
     from fedgrain.preparation.prepare import prepare
     from fedgrain.runs.calibrate import calibration_by, on_validation
@@ -77,12 +90,35 @@ def _calibration(args: argparse.Namespace, model: TrainedModel) -> Calibration:
     if args.manifest is not None:
         tree, side = model.full_taxonomy, model.image_shape[0]
         data = load_folder(manifest=args.manifest, taxonomy=tree, size=side)
-        found = calibration_by(model, data, per_depth=args.per_depth)
+        chosen = _not_for_training(args.manifest, data)
+        found = calibration_by(model, data, chosen, per_depth=args.per_depth)
     else:
-        config = RunFolder(args.folder).read_config().complete()
-        check_trust(config.settings(), args.folder / "config.toml", args.trust_code, RunError)
-        federation = prepare(config).federation
-        found = on_validation(federation, per_depth=args.per_depth)(model)
+        place = RunFolder(args.folder)
+        config = with_places_found(place.read_config().complete(), place)
+        check_trust(config.settings(), place.config, args.trust_code, RunError)
+        prepared = prepare(config)
+        place.check_data(prepared.data.fingerprint, _OTHER_DATA)
+        found = on_validation(prepared.federation, per_depth=args.per_depth)(model)
     if found is None:
         raise RunError(f"{args.manifest or args.folder}: there are no images to calibrate on")
     return found
+
+
+def _not_for_training(manifest: Path, data: LabelledImages) -> NDArray[np.int64]:
+    """Return the images that a manifest does not give to training; all if it names no splits."""
+    import numpy as np
+
+    from fedgrain.errors import DataError
+    from fedgrain.folders.manifest import names_splits
+
+    train = data.split_counts.get("train", 0)
+    if not train or not names_splits(manifest):
+        return np.arange(len(data))
+    if train == len(data):
+        raise DataError(
+            f"{manifest}: every image has the split train, and a model must not be calibrated on "
+            "what it was trained on; give images of their own, or leave out the column split"
+        )
+    said = f"{manifest}: left out {counted(train, 'image')} of the split train"
+    print(said, file=sys.stderr)
+    return np.flatnonzero(data.splits != data.split_names.index("train"))

@@ -97,6 +97,7 @@ def _add_fix(actions: Any) -> None:
     fix.add_argument(
         "--out", type=Path, metavar="CSV", help="default: images-fixed.csv beside the manifest"
     )
+    fix.add_argument("--replace", action="store_true", help="write over an earlier copy")
     add_json(fix)
     fix.set_defaults(run=_run_fix)
 
@@ -156,7 +157,7 @@ def _run_fix(args: argparse.Namespace) -> int:
     folder = folder_named(args.root, args.manifest)
     manifest = args.manifest or folder / MANIFEST
     out = args.out or manifest.with_name(f"{manifest.stem}-fixed.csv")
-    fixed = fix_manifest(manifest, read_tree(folder, args.taxonomy), out)
+    fixed = fix_manifest(manifest, read_tree(folder, args.taxonomy), out, replace=args.replace)
     if args.json:
         print_json({**asdict(fixed), "out": str(out)})
     else:

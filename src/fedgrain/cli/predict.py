@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedgrain.catalogue import EXCHANGE_FORMATS, PREDICTION_FORMATS, RULES, dataset
+from fedgrain.catalogue import EXCHANGE_FORMATS, PREDICTION_FORMATS, RULES
 from fedgrain.errors import DataError
 from fedgrain.files import written_whole
 from fedgrain.terminal.answer_options import add_answer_options, possible_nodes, wanted_of
 from fedgrain.terminal.arguments import add_json, add_net_weights, add_trust, print_json
+from fedgrain.terminal.images_to_score import Scored, images_to_score
 
 if TYPE_CHECKING:
-    from fedgrain.data.images import LabelledImages
     from fedgrain.models.predict_files import PredictedFile
     from fedgrain.models.trained_model import TrainedModel
 
@@ -96,7 +97,10 @@ def _add_evaluate(commands: Any) -> None:
         metavar="CSV",
         help="your own images, with labels of the model's taxonomy (path,label[,client,split])",
     )
-    parser.add_argument("--split", default="test", help="which images (default: test)")
+    parser.add_argument(
+        "--split",
+        help="which images (default: test; of a manifest that gives no splits, all)",
+    )
     parser.add_argument(
         "--rule",
         choices=RULES,
@@ -128,6 +132,7 @@ def _add_evaluate(commands: Any) -> None:
 
 def _run_predict(args: argparse.Namespace) -> int:
     """Print or write a row per image; return the exit code."""
+    formats: dict[Path | None, str]
     formats = {path: _format_of(path, args.format) for path in args.out}
     written = args.format in EXCHANGE_FORMATS and args.format in formats.values()
     if (args.format and not written) or not args.out:
@@ -141,20 +146,34 @@ def _run_predict(args: argparse.Namespace) -> int:
         wanted=wanted_of(args),
     )
     images = find_images(args.images, allow_links=args.allow_links)
+    if "camtrap-dp" in formats.values():
+        from fedgrain.models.camtrap_dp import check_media
+
+        check_media(image.path for image in images)
     found = predict_files(args.folder, images, asked, trust_code=args.trust_code)
     rows = _Counted(found, len(images))
-    everything: Iterable[PredictedFile] = rows if len(formats) == 1 else list(rows)
-    for path, form in formats.items():
-        pieces = _pieces(everything, form, args.folder, args.ranks)
-        if path is None:
-            sys.stdout.writelines(pieces)
-            continue
-        with written_whole(path) as aside, aside.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(pieces)
-        print(f"wrote {path}", file=sys.stderr)
+    _write(rows, formats, args)
     if rows.failed:
         print(f"{rows.failed} of {len(images)} images could not be read", file=sys.stderr)
     return SOME_FAILED if rows.failed else 0
+
+
+def _write(
+    rows: Iterable[PredictedFile], formats: dict[Path | None, str], args: argparse.Namespace
+) -> None:
+    """Write all files or none; one that cannot be written is found before anything is predicted."""
+    with ExitStack() as whole:
+        asides = {path: whole.enter_context(written_whole(path)) for path in formats if path}
+        everything = rows if len(formats) == 1 else list(rows)
+        for path, form in formats.items():
+            pieces = _pieces(everything, form, args.folder, args.ranks)
+            if path is None:
+                sys.stdout.writelines(pieces)
+                continue
+            with asides[path].open("w", encoding="utf-8", newline="") as file:
+                file.writelines(pieces)
+    for path in asides:
+        print(f"wrote {path}", file=sys.stderr)
 
 
 def _format_of(path: Path, asked: str | None) -> str:
@@ -216,17 +235,17 @@ def _run_evaluate(args: argparse.Namespace) -> None:
 
     model = load(args.folder, trust_code=args.trust_code, net_weights=args.net_weights)
     with one_thread():
-        data, name = _images_to_score(args, model)
+        scored = images_to_score(args, model)
         if args.guarantee is not None:
-            _print_trust(args, model, data)
+            _print_trust(args, model, scored)
             return
         if args.only is not None:
             raise DataError("--only needs --guarantee, such as --guarantee 0.9")
-        scores = evaluate(model, data, args.split, args.rule, args.threshold)
+        scores = evaluate(model, scored.data, scored.split, args.rule, args.threshold)
     if args.json:
         print_json(scores)
         return
-    print(f"{scores['samples']} images of {name}, split {args.split}, rule {args.rule}")
+    print(f"{scores['samples']} images of {scored.spoken}, rule {args.rule}")
     print(f"HF {scores['hf']:.4f}   HR {scores['hr']:.4f}   HP {scores['hp']:.4f}")
     micro = (f"{name.upper()} {scores[f'micro_{name}']:.4f}" for name in ("hf", "hr", "hp"))
     print(f"micro-averaged  {'   '.join(micro)}")
@@ -236,48 +255,17 @@ def _run_evaluate(args: argparse.Namespace) -> None:
     print(f"accuracy per depth  {depths}")
 
 
-def _print_trust(args: argparse.Namespace, model: TrainedModel, data: LabelledImages) -> None:
+def _print_trust(args: argparse.Namespace, model: TrainedModel, scored: Scored) -> None:
     """Print whether a guarantee is kept."""
-    from fedgrain.runs.coverage import trust_lines, trust_of
+    from fedgrain.runs.coverage import by_sites_of, trust_lines, trust_of
 
-    only = None if args.only is None else possible_nodes(args.only, args.folder)
-    found = trust_of(model, data, args.split, args.guarantee, sets=args.sets, only=only)
+    only = None
+    if args.only is not None:
+        only = by_sites_of(scored.data, possible_nodes(args.only, args.folder), args.only)
+    sets, share = args.sets, args.guarantee
+    found = trust_of(model, scored.data, scored.split, share, sets=sets, only=only)
     if args.json:
         print_json(found)
         return
     for line in trust_lines(found):
         print(line)
-
-
-def _images_to_score(args: argparse.Namespace, model: TrainedModel) -> tuple[LabelledImages, str]:
-    """Return the images the arguments name, and what they are called.
-
-    A manifest is read by the tree in the model, so a site needs nothing but the model's two files.
-    """
-    from dataclasses import replace
-
-    from fedgrain.errors import RunError
-    from fedgrain.folders.folder import load_folder
-    from fedgrain.plugins import check_trust
-    from fedgrain.preparation.config import DATA_PLACES
-    from fedgrain.preparation.prepare import load_images
-    from fedgrain.runs.run_folder import RunFolder
-
-    if args.manifest is not None:
-        if args.dataset or args.data_root:
-            raise DataError("--manifest names the images itself; leave out --dataset, --data-root")
-        tree, side = model.full_taxonomy, model.image_shape[0]
-        return load_folder(manifest=args.manifest, taxonomy=tree, size=side), str(args.manifest)
-    config = RunFolder(args.folder).read_config()
-    if args.dataset:
-        reading = ("image_size", "images_per_class", "sample_seed", "max_unreadable")
-        others: dict[str, Any] = dict.fromkeys((*DATA_PLACES, *reading))  # of its own data set
-        config = replace(config, dataset=args.dataset, **others)
-    else:
-        named = {"dataset": config.dataset}
-        check_trust(named, args.folder / "config.toml", args.trust_code, RunError)
-    if args.data_root:
-        config = replace(config, data_root=args.data_root)
-    if model.trunk is None and dataset(config.dataset).resizable and config.image_size is None:
-        config = replace(config, image_size=model.image_shape[0])
-    return load_images(config, model.trunk), config.dataset

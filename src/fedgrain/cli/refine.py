@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -167,7 +168,17 @@ def _tell(found: Refined, args: argparse.Namespace, reading: str) -> None:
         print(f"{one_line(image)}: {one_line(problem)}", file=sys.stderr)
     if len(found.problems) > _SHOWN:
         print(f"and {len(found.problems) - _SHOWN} more could not be read", file=sys.stderr)
-    print(f"wrote {args.out}; look through it with: fedgrain review {args.out}")
+    print(f"wrote {args.out}; look through it with: {_review_command(args)}")
+
+
+def _review_command(args: argparse.Namespace) -> str:
+    """Return the command that comes next; only the name is for the user to fill in."""
+    from fedgrain.folders.folder import TREE
+
+    words = ["fedgrain", "review", str(args.out), "--annotator", "NAME"]
+    if not (args.out.parent / TREE).exists():
+        words += ["--taxonomy", str(args.folder)]
+    return shlex.join(words + ["--allow-links"] * args.allow_links)
 
 
 def _add_review(commands: Any) -> None:

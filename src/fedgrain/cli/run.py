@@ -155,6 +155,9 @@ def run(args: argparse.Namespace) -> None:
     if result.tested_on:
         scores = f"HF {result.hf:.4f}   HR {result.hr:.4f}   HP {result.hp:.4f}"
         print(f"{scores}   on the {result.tested_on} images")
+        labels = result.values.get("tested_labels")
+        if labels and labels["leaf_samples"] < labels["samples"]:
+            print(describe(labels, result.hf, name=f"{result.tested_on} HF"))
     if result.values.get("accuracy") is not None:
         print(f"leaf accuracy  {result.accuracy:.4f}")
     print(f"everything is in {folder}")

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from fedgrain.checksums import digest, read_checked, write_checked
 from fedgrain.cores import available_cores, refuse_in_a_second_run_of_the_script
 from fedgrain.data.archives import move_into_place, unpack
-from fedgrain.data.places import Layout, cache_directory
+from fedgrain.data.places import Layout, cache_directory, writing_cache
 from fedgrain.errors import DataError, FedgrainError
 from fedgrain.files import allocate, open_own
 
@@ -258,13 +258,15 @@ def only_one(target: Path) -> Iterator[None]:
     Unfinished builds that killed processes have left here are removed.
     """
     refuse_in_a_second_run_of_the_script()
-    target.parent.mkdir(parents=True, exist_ok=True)
+    with writing_cache():
+        target.parent.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
         yield
         return
     import fcntl
 
-    lock = open_own(target.with_name(f".{target.name}.lock"), os.O_RDWR)
+    with writing_cache():
+        lock = open_own(target.with_name(f".{target.name}.lock"), os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _remove_left_behind(target.parent, target.name)

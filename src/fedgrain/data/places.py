@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from platformdirs import user_cache_dir
 from fedgrain.errors import DataError
 
 _ARCHIVE_ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".tar", ".zip")
+_NOT_OURS_TO_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,20 @@ def cache_directory() -> Path:
     """Return ``FEDGRAIN_CACHE`` or the user's cache directory; it need not exist yet."""
     chosen = os.environ.get("FEDGRAIN_CACHE")
     return Path(chosen).expanduser() if chosen else Path(user_cache_dir("fedgrain"))
+
+
+@contextmanager
+def writing_cache() -> Iterator[None]:
+    """Name the way out where the cache cannot be written; a full disk is another matter."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOT_OURS_TO_WRITE:
+            raise
+        raise DataError(
+            f"{error.filename or cache_directory()}: the cache cannot be written "
+            f"({error.strerror}); point FEDGRAIN_CACHE at a folder that can"
+        ) from None
 
 
 def data_directories(root: str | Path | None = None) -> list[Path]:

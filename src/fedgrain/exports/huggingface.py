@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from fedgrain.errors import ExportError
 from fedgrain.exports.agreement import Agreement, check_agreement
 from fedgrain.exports.exported import Exported
 from fedgrain.exports.model_card import model_card
-from fedgrain.files import sync_folder, write_text
+from fedgrain.files import sync_folder, write_text, written_whole
 from fedgrain.models.model_folder import load
 from fedgrain.models.trained_model import HUB_FILES
 from fedgrain.models.trunk_place import HUB_TRUNK
@@ -57,9 +57,10 @@ def _trunk_beside(trunk: TrunkSpec, folder: Path) -> TrunkSpec:
     """Write the trunk's weights as safetensors, whatever they came as, and describe that file."""
     whole = load_whole(trunk.net, Weights(Path(trunk.weights), trunk.sha256))
     place = folder / HUB_TRUNK
-    save_file({name: value.contiguous() for name, value in whole.state_dict().items()}, place)
-    found = hashlib.sha256(place.read_bytes()).hexdigest()
-    return replace(trunk, weights=str(place), found_as="", sha256=found)
+    raw = save({name: value.contiguous() for name, value in whole.state_dict().items()})
+    with written_whole(place) as aside:  # save_file would let only its owner read it
+        aside.write_bytes(raw)
+    return replace(trunk, weights=str(place), found_as="", sha256=hashlib.sha256(raw).hexdigest())
 
 
 @contextmanager

@@ -108,6 +108,12 @@ def checked_rows(
     )
 
 
+def names_splits(path: str | Path) -> bool:
+    """Return whether any row of a manifest names its split; one that does not is for training."""
+    path = Path(path)
+    return any(row.get("split") for _, row in manifest_rows(path, Mistakes(path)))
+
+
 def tell_forgiven(found: Mistakes) -> None:
     """Warn once of everything that was forgiven."""
     if text := found.forgiven():

@@ -39,16 +39,21 @@ class Fixed:
         self.changes[text] = self.changes.get(text, 0) + 1
 
 
-def fix_manifest(path: str | Path, taxonomy: Taxonomy, out: str | Path) -> Fixed:
+def fix_manifest(
+    path: str | Path, taxonomy: Taxonomy, out: str | Path, *, replace: bool = False
+) -> Fixed:
     """Write a copy of a manifest with every mistake corrected whose correction is clear.
 
     Case and spaces become those of the taxonomy, a misspelt label the one name that is near, an
     image that is not there the one file whose name differs only in case. A row that repeats
     another, or whose image is not there, is left out. Everything else stays as it is and is listed.
+    An earlier copy, which the user may have worked on, is overwritten only with ``replace``.
     """
     path, out = Path(path), Path(out)
     if out.exists() and path.exists() and out.samefile(path):
         raise DataError(f"{out}: the manifest itself, which is never changed; name another file")
+    if out.exists() and not replace:
+        raise DataError(f"{out} is already there; --replace writes over it")
     return _Fixer(path, taxonomy, out).fix()
 
 
@@ -76,10 +81,11 @@ class _Fixer:
                 continue
             new = {name: self._steps.get(name, _same)(value, where) for name, value in row.items()}
             new["path"] = image
-            if seen.setdefault(image, new) == new and seen[image] is not new:
+            first = seen.setdefault(image, new)
+            if first is not new and self._meaning(first) == self._meaning(new):
                 self._fixed.changed("row that repeats another left out")
                 continue
-            if seen[image] is not new:
+            if first is not new:
                 text = f"{image!r} has two rows that differ"
                 self._mistakes.add(where, ("twice", image), text, "; remove one")
             good.append([new[name] for name in header])
@@ -96,6 +102,12 @@ class _Fixer:
         csv.writer(into, lineterminator="\n").writerows([header, *good, *lines])
         write_text(self._fixed.out, into.getvalue())
         return self._fixed
+
+    def _meaning(self, row: dict[str, str]) -> dict[str, object]:
+        """Return a row with what its label and split mean, however they are written."""
+        nodes = self._reader.labels.find(row["label"]).nodes
+        label = nodes if len(nodes) == 1 else row["label"]
+        return {**row, "label": label, "split": row.get("split") or "train"}
 
     def _label(self, label: str, where: str) -> str:
         found = self._reader.labels.find(label)

@@ -61,6 +61,13 @@ def as_camtrap_dp(rows: Iterable[PredictedFile], by: PredictedBy) -> Iterator[st
     yield into.getvalue()
 
 
+def check_media(images: Iterable[str]) -> None:
+    """Refuse an image that no package lists, before any is predicted."""
+    tables: dict[Path, dict[str, Medium]] = {}
+    for image in images:
+        _medium(Path(image), tables)
+
+
 def _observation(
     row: PredictedFile, by: PredictedBy, tables: dict[Path, dict[str, Medium]]
 ) -> dict[str, str]:

@@ -10,7 +10,7 @@ from fedgrain.pages.page_parts import View
 from fedgrain.pages.page_tables import Entry, Sheet, setting, sheet
 from fedgrain.pages.redo import STARTED_IN
 from fedgrain.pictures.interactive_plots import curves, thinned
-from fedgrain.runs.run_folder import RunFolder
+from fedgrain.runs.run_folder import LABEL_FILES, RunFolder
 
 _MOST_ROWS = 40  # of the table next to a training curve
 
@@ -46,6 +46,6 @@ def environment_of(place: RunFolder) -> dict[str, Any]:
         return {}
     content = read_checked_json(place.environment)
     packages = content.pop("packages", {})
-    for name in ("config_sha256", "data", STARTED_IN):
+    for name in ("config_sha256", "data", LABEL_FILES, STARTED_IN):
         content.pop(name, None)
     return {**content, **packages}

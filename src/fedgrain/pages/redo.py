@@ -28,7 +28,10 @@ def started_in(place: RunFolder) -> Path | None:
 
 
 def with_places_found(config: Config, place: RunFolder) -> Config:
-    """Return the config with paths that are not found from here taken from where it was started."""
+    """Return the config with its paths as they are found from where the run was started.
+
+    A path that is not there, or no longer, is taken as it is: from the current folder.
+    """
     start = started_in(place)
     if start is None:
         return config
@@ -37,7 +40,7 @@ def with_places_found(config: Config, place: RunFolder) -> Config:
     moved: dict[str, Any] = {
         name: str(start / path)
         for name, path in paths.items()
-        if isinstance(path, str) and not Path(path).exists() and (start / path).exists()
+        if isinstance(path, str) and (start / path).exists()
     }
     return replace(config, **moved)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.data import LabelledImages, split_validation
+from fedgrain.data.model_labels import given_by_people
 from fedgrain.federated import Client, LabelledPart
 from fedgrain.knowledge import Knowledge, project, project_known
 from fedgrain.preparation.config import Config
@@ -48,7 +49,8 @@ def labelled_clients(
         if config.validation == "clients" and _has_validation(config, data):
             own = labelled(number, np.flatnonzero(_validation_owners(data) == number))
         elif config.validation == "clients":
-            train, own = _held_out(config, train, number)
+            by_people = given_by_people(data, part, f"the client {names[number]}")
+            train, own = _held_out(config, train, by_people, number)
         known = people[number].known
         if config.infer_knowledge and len(train):
             nobody = np.zeros(len(train), np.int64)
@@ -149,10 +151,15 @@ def _validation_owners(data: LabelledImages) -> Indices:
     return np.where(validating, data.clients, -1).astype(np.int64)
 
 
-def _held_out(config: Config, part: LabelledPart, client: int) -> tuple[LabelledPart, LabelledPart]:
-    """Split a client's own images; a label that occurs once stays in training."""
-    counts = np.bincount(part.labels)
-    several = np.flatnonzero(counts[part.labels] > 1)
+def _held_out(
+    config: Config, part: LabelledPart, by_people: NDArray[np.bool_], client: int
+) -> tuple[LabelledPart, LabelledPart]:
+    """Split a client's own images; one without a label by people stays in training.
+
+    So does one whose label no other has.
+    """
+    counts = np.bincount(part.labels[by_people], minlength=int(part.labels.max(initial=0)) + 1)
+    several = np.flatnonzero(by_people & (counts[part.labels] > 1))
     if not len(several):
         return part, part[np.zeros(len(part), np.bool_)]
     seed = int(numpy_generator(config.seed, "client validation", client).integers(2**63 - 1))

@@ -5,6 +5,7 @@ Split, partition, knowledge and initial weights all derive from the run's seed.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from fedgrain.data import (
     partition_iid,
     split_validation,
 )
+from fedgrain.data.model_labels import given_by_people
 from fedgrain.engines import ModelSpec
 from fedgrain.errors import ConfigError
 from fedgrain.federated import (
@@ -44,6 +46,7 @@ from fedgrain.preparation.participants import check_enough, own_validation, trai
 from fedgrain.preparation.trunk import decoding_options, trunk_of
 from fedgrain.preparation.zero_shot import hide_unseen, seen_taxonomy
 from fedgrain.taxonomy import Taxonomy, coarsen
+from fedgrain.text import counted
 from fedgrain.trunks import TrunkSpec, Views, inputs_of
 
 Indices = NDArray[np.int64]
@@ -86,10 +89,12 @@ def prepare(config: Config) -> Prepared:
     """Load the data and divide it among the clients."""
     config = completed(config)
     trunk = trunk_of(config)
-    data = load_images(config, trunk)
-    if config.zero_shot:
-        data = hide_unseen(data, config.seed)
-    return prepare_from(config, data, trunk)
+    return prepare_from(config, as_used(config, load_images(config, trunk)), trunk)
+
+
+def as_used(config: Config, data: LabelledImages) -> LabelledImages:
+    """Return the data as the run uses it: with zero_shot, unseen classes are out of training."""
+    return hide_unseen(data, config.seed) if config.zero_shot else data
 
 
 def prepare_from(config: Config, data: LabelledImages, trunk: TrunkSpec | None = None) -> Prepared:
@@ -100,6 +105,8 @@ def prepare_from(config: Config, data: LabelledImages, trunk: TrunkSpec | None =
     validation = server_validation(config, data)
     train = np.setdiff1d(data.split_indices("train"), validation)
     parts = [train[part] for part in _partition(config, data, train)]
+    if config.partition == "manifest":
+        _warn_of_empty_sites(data, parts)
     parts = with_long_tails(config, data.labels, parts)
     knowledge = client_knowledge(config, data, parts)
     clients = training_sites(config, labelled_clients(config, data, taxonomy, parts, knowledge))
@@ -114,9 +121,35 @@ def prepare_from(config: Config, data: LabelledImages, trunk: TrunkSpec | None =
         validation=LabelledPart(deciding, labels[deciding]) if on_server else None,
     )
     test = data.split_indices("test") if "test" in data.split_names else np.empty(0, np.int64)
+    _warn_of_root_labels(data, test)
     spec, settings = model_spec(config, min(data.size), trunk), training_settings(config)
     check_enough(settings, len(clients))
     return Prepared(data, federation, spec, settings, config.algorithm, test)
+
+
+def _warn_of_empty_sites(data: LabelledImages, parts: list[Indices]) -> None:
+    """Warn of sites with training images of which none is left to train on."""
+    assert data.clients is not None  # as they were divided by them
+    own = np.unique(data.clients[data.split_indices("train")])
+    empty = [data.client_names[site] for site in own if site >= 0 and not len(parts[site])]
+    if empty:
+        warnings.warn(
+            f"nothing is left to train on at {', '.join(empty)}: all its training images are held "
+            "out to validate; add images, name the validation images yourself (split), or let the "
+            "clients validate (--validation clients)",
+            stacklevel=3,
+        )
+
+
+def _warn_of_root_labels(data: LabelledImages, test: Indices) -> None:
+    vague = int((data.labels[test] == 0).sum())
+    if vague:
+        warnings.warn(
+            f"{counted(vague, 'test label is', 'test labels are')} the root of the taxonomy, with "
+            f"which every answer agrees, of {len(test):,}: they raise the score and tell nothing; "
+            "give them better labels, or leave them out",
+            stacklevel=3,
+        )
 
 
 def _source(config: Config, data: LabelledImages, trunk: TrunkSpec | None) -> Source:
@@ -156,12 +189,16 @@ def coarse_taxonomy(config: Config, tree: Taxonomy) -> Taxonomy:
 
 
 def server_validation(config: Config, data: LabelledImages) -> Indices:
-    """Return the images the server holds out; empty if the clients validate."""
+    """Return the images the server holds out; empty if the clients validate.
+
+    From training images it takes those whose label a person gave.
+    """
     if config.validation == "clients":
         return np.empty(0, np.int64)
     if "validation" in data.split_names and len(data.split_indices("validation")):
         return data.split_indices("validation")
     train = data.split_indices("train")
+    train = train[given_by_people(data, train, "the training images")]
     share, names = config.validation_share, data.taxonomy.names
     _, held_out = split_validation(data.labels[train], share, seed=config.seed, names=names)
     return train[held_out]

@@ -37,15 +37,6 @@ _SOURCES = (GIVEN, MODEL, REVIEW)
 Row = dict[str, str]
 
 
-def model_annotator(depth: int) -> str:
-    """Return who wrote a label of this depth that a model did.
-
-    A model that writes *hawk* was not sure of *kite*, though it writes kites elsewhere; so its
-    labels of different depths must not be read as those of one person, who would have said *kite*.
-    """
-    return f"(model, level {depth})"
-
-
 @dataclass(frozen=True)
 class OriginRows:
     """The rows of a manifest as they are written, and checked against the tree."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.data.images import LabelledImages
+from fedgrain.data.model_labels import model_annotator
 from fedgrain.errors import DataError
 from fedgrain.folders.image_paths import ImagePath, find_images
 from fedgrain.folders.labels import Labels
@@ -23,7 +24,6 @@ from fedgrain.refinement.label_origins import (
     MODEL,
     OriginRows,
     Row,
-    model_annotator,
     read_origins,
     refuse_same,
     without_pixels,

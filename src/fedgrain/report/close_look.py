@@ -9,7 +9,7 @@ from fedgrain.models.model_folder import load
 from fedgrain.pages.redo import with_places_found
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.preparation.config import Config
-from fedgrain.preparation.prepare import load_images
+from fedgrain.preparation.prepare import as_used, load_images
 from fedgrain.report.close_view import Look, show
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.sections.answers import Watch, no_watch
@@ -21,6 +21,8 @@ from fedgrain.sections.labellers_section import (
 )
 from fedgrain.sections.model_inspection import inspect, site_labels, sites_of
 from fedgrain.sections.sites_section import rounds_sheet
+
+_OTHER_DATA = "give it the same data to see more"
 
 
 def look_closely(
@@ -43,6 +45,7 @@ def look_closely(
         if config.dataset == "folder" and here is None:  # trained across real sites
             raise ReportError("its images stayed at their sites")
         data = load_images(config, model.trunk)
+        place.check_data(as_used(config, data).fingerprint, _OTHER_DATA)
         sites = site_labels(config, data, model.trunk)
         look.inspection = inspect(model, config, data, images=images, watch=watch)
         for view_name, other in others.items():

@@ -38,7 +38,8 @@ def run_sentence(config: Config, result: Mapping[str, Any], found: Inspection | 
         return text + f"ends with a {score}."
     text += f"reaches an HF of {result['hf']:.3f} on the {result['tested_on']} images"
     if result["accuracy"] is not None:
-        text += f" and names the exact class of {100 * result['accuracy']:.0f}% of them"
+        whole = f"{100 * result['accuracy']:.0f}% of {_labelled_in_full(result)}"
+        text += f" and names the exact class of {whole}"
     if found is not None and (bad := worst(found.branches)):
         branch = bad[0]
         text += (
@@ -46,6 +47,15 @@ def run_sentence(config: Config, result: Mapping[str, Any], found: Inspection | 
             f"{branch.right} of {branch.arrived} take the right child"
         )
     return text + "."
+
+
+def _labelled_in_full(result: Mapping[str, Any]) -> str:
+    """Say of which tested images the exact class is known; older runs did not count them."""
+    labels = result.get("tested_labels")
+    if not labels:
+        return "those labelled in full"
+    whole = labels["leaf_samples"]
+    return "them" if whole == labels["samples"] else f"the {whole} that are labelled in full"
 
 
 def score_sheet(result: Mapping[str, Any]) -> Sheet:

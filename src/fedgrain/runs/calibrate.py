@@ -69,10 +69,14 @@ def calibration_on(
 
 
 def calibration_by(
-    model: TrainedModel, data: LabelledImages, *, per_depth: bool = False
+    model: TrainedModel,
+    data: LabelledImages,
+    chosen: NDArray[np.int64] | None = None,
+    *,
+    per_depth: bool = False,
 ) -> Calibration | None:
-    """Calibrate on all images of a data set with labels of the model's full taxonomy."""
-    chosen = np.arange(len(data))
+    """Calibrate on all or some images of a data set, with labels of the model's full taxonomy."""
+    chosen = np.arange(len(data)) if chosen is None else chosen
     labels = model.full_taxonomy.nearest_in(model.taxonomy)[truths(model, data, chosen)]
     parts = [(chosen, labels.astype(np.int64))]
     return calibration_on(model, model.inputs(data), parts, data.name, per_depth=per_depth)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
+from fedgrain.folders.labels import folded, unaccented
 from fedgrain.models.answers import Answer, Question, answers, possible_leaves
 from fedgrain.models.trained_model import TrainedModel
 from fedgrain.runs.evaluate import truths
@@ -100,6 +102,41 @@ def groups_of(
     for site in np.unique(sites).tolist():
         name = data.client_names[site] if site >= 0 else ""
         yield np.flatnonzero(sites == site), only.get(name, only.get(""))
+
+
+def by_sites_of(data: LabelledImages, only: Lists, where: object) -> Lists:
+    """Return lists under the names that sites have in the data, spelled alike or nearly so.
+
+    A list of a site that the data lacks is refused; of a site without a list there is a warning.
+    """
+    if data.clients is None or set(only) == {""}:
+        return only
+    found: dict[str, tuple[str, ...]] = {}
+    for site, nodes in only.items():
+        name = _site_named(site, data.client_names) if site else ""
+        if name is None:
+            raise RunError(
+                f"{where}: it lists the site {site!r}, of which {data.name} has no images, only of "
+                f"{', '.join(data.client_names)}; correct the name, or take the site out"
+            )
+        found[name] = tuple(dict.fromkeys((*found.get(name, ()), *nodes)))
+    free = [name for name in data.client_names if name not in found]
+    if free and "" not in found:
+        warnings.warn(
+            f"{where}: it has no list for {', '.join(free)}, where everything counts as possible; "
+            "add one, or rows without a client for all other sites",
+            stacklevel=2,
+        )
+    return found
+
+
+def _site_named(site: str, names: Sequence[str]) -> str | None:
+    """Return the one name that a site's is, else in another case, else without accents."""
+    for spelled in (str, folded, unaccented):
+        same = [name for name in names if spelled(name) == spelled(site)]
+        if len(same) == 1:
+            return same[0]
+    return None
 
 
 def _everything(only: Lists) -> tuple[str, ...]:

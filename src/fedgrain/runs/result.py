@@ -154,16 +154,19 @@ def result_values(
     score = final.validation
     tested, split = (None, None) if prepared is None else _tested(prepared)
     scores: dict[str, Any] = dict.fromkeys(field.name for field in fields(Summary))
+    labels = None
     if prepared is not None and tested is not None:
         truth = truths(model, prepared.data, tested)
         nodes = predicted_nodes(model, prepared.federation.source, tested, "leaf", None)
         scores.update(asdict(scores_of(model, nodes, truth)))
+        labels = _leaf_labels(model, nodes, truth)
         if config.zero_shot:
             trees = model.taxonomy, model.full_taxonomy
             scores.update(seen_and_unseen_hf(nodes, truth, *trees, config.seed))
     return {
         **scores,
         "tested_on": split,
+        "tested_labels": labels,
         "validation_hf": None if score is None else score.hf,
         "validation": score.entries() if score is not None and score.samples else None,
         "rounds": final.rounds,
@@ -177,6 +180,13 @@ def result_values(
         "untrained_branches": [model.taxonomy.ids[e] for e in final.untrained_branches],
         "config": config.settings(),
     }
+
+
+def _leaf_labels(model: TrainedModel, nodes: Indices, truth: Indices) -> dict[str, Any]:
+    """Return how many of the tested labels are leaves, and the HF over these."""
+    leaves = model.full_taxonomy.is_leaf(truth)
+    hf = scores_of(model, nodes[leaves], truth[leaves]).hf if leaves.any() else None
+    return {"samples": len(truth), "leaf_samples": int(leaves.sum()), "leaf_hf": hf}
 
 
 def _tested(prepared: Prepared) -> tuple[Indices, str] | tuple[None, None]:

@@ -9,6 +9,7 @@ in native arithmetic on one kind of CPU, in portable arithmetic on every x86-64 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -57,6 +58,7 @@ def run(
         if place:
             place.check(config)
             if place.finished(config) and place.same_places(config):
+                _warn_of_other_labels(place, config)
                 return _stored(place, config)
         config = with_weights_hash(config)
         if place:
@@ -104,6 +106,16 @@ def resume(
     config = place.read_config()
     check_trust(config.settings(), place.config, trust_code, RunError)
     return run(config, folder, callbacks, workers=workers, device=device)
+
+
+def _warn_of_other_labels(place: RunFolder, config: Config) -> None:
+    if place.label_files_changed(config):
+        warnings.warn(
+            f"{place.path}: the run is finished, but its manifest, taxonomy or knowledge file has "
+            "changed since: the result is that of the earlier one; to train on the present labels, "
+            "choose another folder (--out)",
+            stacklevel=3,
+        )
 
 
 def _stored(place: RunFolder, config: Config) -> Result:

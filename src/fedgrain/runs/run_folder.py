@@ -31,12 +31,15 @@ from fedgrain.runs.going_on import (
     first_stage_goes_on,
     refuse_other_schedule,
 )
+from fedgrain.runs.label_files import digest_of_label_files
 from fedgrain.runs.lock import exclusive
 from fedgrain.tensor_files import about_of
 
 _TRACKED = ("operation.json", "mlflow-run.txt", "wandb-run.txt")  # files of servers and trackers
 _TRUNK = "trunk.weights"  # of a model with its trunk
 _ROUND = {"stage", "round", "validation_hf", "clients", "faults"}  # keys of a line of metrics
+LABEL_FILES = "label_files"  # in environment.json
+OTHER_DATA = "choose another folder, or give it the same data"  # what to do about it
 _SCORE = (float, int, type(None))
 _RESULT: dict[str, Any] = {  # keys of every result
     **dict.fromkeys(("hr", "hp", "hf", "accuracy", "validation_hf"), _SCORE),
@@ -137,18 +140,26 @@ class RunFolder:
     def _surroundings(self) -> dict[str, Any]:
         return read_checked_json(self.environment) if self.environment.exists() else {}
 
-    def check_data(self, fingerprint: str) -> None:
+    def check_data(self, fingerprint: str, advice: str = OTHER_DATA) -> None:
         """Refuse a folder whose run used other data; older versions did not record it."""
         before = self.data_seen()
         if before is not None and before != fingerprint:
             raise RunError(
                 f"{self.path}: the folder holds a run on other images or labels than the data set "
-                "has now; choose another folder, or give it the same data"
+                f"has now; {advice}"
             )
 
     def data_seen(self) -> str | None:
         """Return the fingerprint of the data the run uses."""
         return self._surroundings().get("data")
+
+    def label_files_changed(self, config: Config) -> bool:
+        """Return whether manifest, taxonomy or knowledge file are others than the run began with.
+
+        Quick, since it looks at no image. False where a file is gone, or was not recorded.
+        """
+        before, now = self._surroundings().get(LABEL_FILES), digest_of_label_files(config)
+        return None not in (before, now) and before != now
 
     def check_arithmetic(self) -> None:
         """Refuse to continue in another arithmetic; older versions did not record it."""
@@ -215,7 +226,9 @@ class RunFolder:
         from fedgrain.runs.environment import environment  # needs torch, a folder does not
 
         try:
-            self._write_config(config, {**environment(), "data": data}, [])
+            files = digest_of_label_files(config)
+            about = {**environment(), "data": data, LABEL_FILES: files}
+            self._write_config(config, about, [])
         except BaseException:
             self.environment.unlink(missing_ok=True)
             raise

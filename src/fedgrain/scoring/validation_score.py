@@ -133,7 +133,12 @@ def combined(scores: Sequence[ValidationScore]) -> ValidationScore | None:
     )
 
 
-def describe(validation: Mapping[str, Any] | None, hf: float | None, digits: int = 4) -> str:
+def describe(
+    validation: Mapping[str, Any] | None,
+    hf: float | None,
+    digits: int = 4,
+    name: str = "validation HF",
+) -> str:
     """Say a score and against what; ``validation`` is as in ``metrics.jsonl``, None if unknown.
 
     >>> describe({"samples": 9, "hf": 0.9, "leaf_samples": 3, "leaf_hf": 0.5}, 0.9)
@@ -144,15 +149,15 @@ def describe(validation: Mapping[str, Any] | None, hf: float | None, digits: int
     if hf is None:
         return "not validated"
     if not validation:
-        return f"validation HF {hf:.{digits}f}"
+        return f"{name} {hf:.{digits}f}"
     samples, leaves = validation["samples"], validation["leaf_samples"]
     if leaves == samples:
-        return f"validation HF {hf:.{digits}f} over {samples:.0f} leaf labels"
+        return f"{name} {hf:.{digits}f} over {samples:.0f} leaf labels"
     cut = f"{hf:.{digits}f} over all, cut back"
     if not leaves:
-        return f"validation HF {cut}; none of the {samples:.0f} labels is a leaf"
+        return f"{name} {cut}; none of the {samples:.0f} labels is a leaf"
     share = f"{leaves:.0f} leaf labels ({leaves / samples:.0%} of {samples:.0f})"
-    return f"validation HF {validation['leaf_hf']:.{digits}f} over {share}, {cut}"
+    return f"{name} {validation['leaf_hf']:.{digits}f} over {share}, {cut}"
 
 
 def _whole(count: float) -> float:

@@ -21,8 +21,7 @@ from fedgrain.models.label_check import wrote_as_client
 from fedgrain.models.trained_model import Prediction, TrainedModel
 from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.config import Config
-from fedgrain.preparation.prepare import prepare, prepare_from
-from fedgrain.preparation.zero_shot import hide_unseen
+from fedgrain.preparation.prepare import as_used, prepare, prepare_from
 from fedgrain.scoring.breakdown import NodeScores, per_node
 from fedgrain.sections.answers import Answers, Watch, no_watch, predict_again
 from fedgrain.sections.branches import Branch, branches_of, worst, wrong_at
@@ -144,8 +143,7 @@ def site_labels(config: Config, data: LabelledImages, trunk: TrunkSpec | None) -
     """Return the labels the clients of a run trained and validated with, as it derives them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the run has said it
-        shown = hide_unseen(data, config.seed) if config.zero_shot else data
-        clients = prepare_from(config, shown, trunk).federation.clients
+        clients = prepare_from(config, as_used(config, data), trunk).federation.clients
     nothing = np.empty(0, np.int64)
     return [
         SiteLabels(

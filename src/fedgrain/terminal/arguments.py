@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrain.catalogue import TRACKERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def from_home(text: str) -> str:
+    """Return an argument in which a ``~/`` at its start is the home folder.
+
+    A shell does this for ``--out ~/x`` but not for ``--out=~/x``.
+    """
+    return str(Path(text).expanduser()) if text == "~" or text.startswith("~/") else text
 
 
 def add_track(parser: argparse.ArgumentParser) -> None:
