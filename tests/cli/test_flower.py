@@ -159,6 +159,22 @@ def test_noise_has_its_price_told_and_all_else_stays(fedgrain: Run, place: Path)
     assert not any("histogram" in line for line in said["leaves"])
 
 
+def test_check_says_what_leaves_under_a_policy_and_goes_on_if_it_cannot_be_read(
+    fedgrain: Run, place: Path
+) -> None:
+    init(fedgrain, place)
+    images, policy = manifest(place, ["a1", "a2", "a", "b1", "c"] * 5), place / "site.toml"
+    policy.write_text("[leaves]\nlosses = false\ncount_rounding = 50\n")
+    told = json.loads(check(fedgrain, place, images, "--policy", policy, "--json").stdout)
+    leaves = "\n".join(told["leaves"])
+    assert "mean loss" not in leaves and "sums of losses" not in leaves
+    assert "multiples of 50" in leaves
+    policy.write_text("[leaves]\nloss = false\n")
+    done = check(fedgrain, place, images, "--policy", policy, "--json")
+    bad = [one["subject"] for one in json.loads(done.stdout)["findings"] if not one["good"]]
+    assert done.returncode == 2 and bad == ["policy"]  # and the rest was checked
+
+
 def test_check_tells_a_wrong_label_with_its_line_and_what_is_near(
     fedgrain: Run, place: Path
 ) -> None:

@@ -184,10 +184,9 @@ def check(args: argparse.Namespace) -> None:
     policy = None
     if args.policy is not None:
         from fedgrain.membership.check_policy import check_policy
-        from fedgrain.policy.site_policy import read_policy
 
-        policy = read_policy(args.policy)
-        findings += check_policy(args.policy, args.app, args.server)
+        policy, told = check_policy(args.policy, args.app, args.server)
+        findings += told
     leaves = leaving(args.count_rounding, app_privacy(args.app), policy)
     if args.json:
         summary = {"findings": [vars(finding) for finding in findings], "counted": counted}

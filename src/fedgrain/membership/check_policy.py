@@ -16,13 +16,21 @@ _LATER = ("work.hours", "work.days", "ask.")  # rules that depend on when the me
 _KINDS = ("query", "train", "evaluate")
 
 
-def check_policy(path: Path, app_folder: Path, server: str | None = None) -> Iterator[Finding]:
-    """Yield a finding for every rule, on a message of each kind as the app would send it."""
+def check_policy(
+    path: Path, app_folder: Path, server: str | None = None
+) -> tuple[Policy | None, list[Finding]]:
+    """Return a policy and what it says of an app; None, and why, if it cannot be read."""
     try:
         policy = read_policy(path)
     except PolicyError as error:
-        yield Finding("policy", False, str(error))
-        return
+        return None, [Finding("policy", False, str(error))]
+    return policy, list(_findings(policy, path, app_folder, server))
+
+
+def _findings(
+    policy: Policy, path: Path, app_folder: Path, server: str | None
+) -> Iterator[Finding]:
+    """Yield a finding for every rule, on a message of each kind as the app would send it."""
     package = app_folder / PACKAGE
     if server is not None and policy.addresses is not None:
         text = f"{server}, allowed is {' or '.join(policy.addresses)}"

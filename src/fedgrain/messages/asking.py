@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 from fedgrain.federated.faults import Fault, Kind
 from fedgrain.messages.bounded_replies import pull
 from fedgrain.messages.parcels import ParcelError, content_of, parcel_of
-from fedgrain.messages.replies import fault_of, refused
+from fedgrain.messages.replies import fault_of, refused, unreadable
 
 # seconds between two looks for answers: this part of the time so far, within limits
 _PART, _SOON, _LATER = 1 / 8, 0.1, 1.0
@@ -90,5 +90,4 @@ def _checked(
     except ParcelError as error:
         return Fault(f"its answer cannot be read: {error}", Kind.UNREADABLE), {}
     except Exception as error:  # whatever a site sends, it loses only its own update
-        name = type(error).__name__
-        return Fault(f"its answer cannot be read ({name})", Kind.UNREADABLE), {}
+        return unreadable(error), {}

@@ -32,6 +32,7 @@ from flwr.supercore.inflatable.inflatable_utils import (
 from flwr.superlink.grid.http_grid import HttpGrid
 
 from fedgrain.federated.faults import Fault, Kind
+from fedgrain.messages.replies import unreadable
 
 SLACK = 4 * 2**20  # bytes of an answer besides its arrays: counts, scores, names
 _PER_ARRAY = 4096  # bytes around each array
@@ -71,8 +72,7 @@ def pull(grid: Grid, sent: Mapping[str, RecordDict]) -> list[tuple[str, Message 
         except ObjectPullError:
             found.append((to, Fault("its answer is incomplete", Kind.GONE)))
         except Exception as error:  # whatever a site sends, it loses only its own update
-            name = type(error).__name__
-            found.append((to, Fault(f"its answer cannot be read ({name})", Kind.UNREADABLE)))
+            found.append((to, unreadable(error)))
         received = ConfirmMessageReceivedRequest(
             node=grid.node, run_id=grid.run.run_id, message_object_id=number
         )

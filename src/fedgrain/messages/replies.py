@@ -43,6 +43,11 @@ def _as_fault(text: object) -> Fault:
     return Fault(f"{name} (see its log)", exception=name if name.isidentifier() else "")
 
 
+def unreadable(error: Exception) -> Fault:
+    """Return the fault of a site whose answer cannot be read; it loses only its own update."""
+    return Fault(f"its answer cannot be read ({type(error).__name__})", Kind.UNREADABLE)
+
+
 def refused(content: RecordDict, sent: RecordDict, kind: str) -> Fault | None:
     """Return why an answer is refused unread: unexpected or oversized content; None if it is fine.
 
@@ -88,8 +93,7 @@ def outcome_of(task: Task, answer: Message | Fault, reported: int) -> Update | F
     except DeploymentError as error:
         return Fault(str(error), Kind.MISFIT)
     except Exception as error:  # whatever a site sends, it loses only its own update
-        name = type(error).__name__
-        return Fault(f"its answer cannot be read ({name})", Kind.UNREADABLE)
+        return unreadable(error)
     if update.samples != reported:
         text = (
             f"its update is of {update.samples} samples, but it reported {reported}; "
