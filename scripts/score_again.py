@@ -4,7 +4,8 @@
 
 Needs the weights and the data. Writes `rescored.json` into the published copy: for each run the
 mean test scores by each prediction rule, and of the likeliest leaf with depths counted on H.
-Runs that are in it already are not scored again, unless they went on since.
+Runs that are in it already are not scored again, unless they went on since; published runs whose
+weights are not in the study's folder are counted and left as they are.
 `scripts/publish_study.py` makes the table.
 """
 
@@ -82,9 +83,12 @@ def main() -> int:
         if "-client" not in place.parent.name
     }
     new = [n for n, hf in reached.items() if n not in known or known[n]["leaf"]["hf"] != hf]
+    here = [name for name in new if RunFolder(args.study / "runs" / name).model.exists()]
+    if len(here) < len(new):
+        print(f"{len(new) - len(here)} published runs have no model in {args.study}", file=sys.stderr)
     data: dict[object, LabelledImages] = {}
     with one_thread():
-        for name in tqdm(new, file=sys.stderr):
+        for name in tqdm(here, file=sys.stderr):
             folder = args.study / "runs" / name
             config = read_config(RunFolder(folder).config).complete()
             if config.zero_shot:

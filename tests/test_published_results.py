@@ -90,3 +90,10 @@ def test_a_study_is_published_and_its_models_scored_again(tmp_path, warm):
     found = [float(line.split("|")[4]) for line in lines[2:]]
     assert found == sorted(found, reverse=True)
     assert not list((tmp_path / "copy").rglob("*.safetensors"))
+    for name in set(again) - {min(again)}:  # published runs whose weights are gone are left out
+        (tmp_path / "study/runs" / name / "model.json").unlink()
+    (tmp_path / "copy/rescored.json").write_text("{}")
+    given = ["--trust-code", tmp_path / "study", tmp_path / "copy"]
+    typed(warm, "score_again.py", *given, PYTHONPATH=str(ROOT / "tests"))
+    found = json.loads((tmp_path / "copy/rescored.json").read_text())
+    assert found == {min(again): again[min(again)]}
