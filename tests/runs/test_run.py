@@ -47,6 +47,7 @@ def test_the_folder_of_a_run(finished) -> None:
     assert settings["supervision"] == "projection"
     environment = json.loads((folder / "environment.json").read_text())
     assert set(environment["packages"]) >= {"fedgrain", "torch", "numpy"}
+    assert environment["cpu"]  # native arithmetic depends on it
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [(line["stage"], line["round"]) for line in lines] == [
         *(("fedavg", 1), ("fedavg", 2), ("fedavg", 3)),
