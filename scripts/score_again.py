@@ -84,8 +84,8 @@ def main() -> int:
     }
     new = [n for n, hf in reached.items() if n not in known or known[n]["leaf"]["hf"] != hf]
     here = [name for name in new if RunFolder(args.study / "runs" / name).model.exists()]
-    if len(here) < len(new):
-        print(f"{len(new) - len(here)} published runs have no model in {args.study}", file=sys.stderr)
+    if missing := len(new) - len(here):
+        print(f"{missing} published runs have no model in {args.study}", file=sys.stderr)
     data: dict[object, LabelledImages] = {}
     with one_thread():
         for name in tqdm(here, file=sys.stderr):
