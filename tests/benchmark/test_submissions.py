@@ -51,7 +51,9 @@ def rezipped(path: Path, out: Path, **changed: bytes | None) -> Path:
 
 def test_the_committed_results_follow_the_protocol(result):
     for path in sorted(RESULTS.glob("*.zip")):
-        assert read_submission(path).track.name == path.name.split("-")[1]
+        found = read_submission(path)
+        assert found.track.name == path.name.split("-")[1]
+        assert found.portable
     submission = read_submission(result)
     assert submission.method == "flat-softmax/projection"
     assert list(submission.by_seed(0.9)) == [47, 48, 49]
@@ -103,6 +105,21 @@ def test_a_result_without_a_score_or_a_cost_is_one_sentence(result, tmp_path, ca
         assert main(["benchmark", "check", str(path)]) == 2
         found = capsys.readouterr().err
         assert f"{key} is " in found and "seed47" in found and len(found.splitlines()) == 1
+
+
+def test_a_result_in_native_arithmetic_is_marked(result, tmp_path, capsys):
+    with zipfile.ZipFile(result) as archive:
+        name = next(n for n in archive.namelist() if n.endswith("environment.json"))
+        told = json.loads(archive.read(name))
+    del told["sha256"]
+    write_checked_json(tmp_path / "x", {**told, "arithmetic": "native"})
+    path = rezipped(result, tmp_path / "a.zip", environment__json=(tmp_path / "x").read_bytes())
+    assert main(["benchmark", "leaderboard", str(path)]) == 0
+    assert "flat-softmax/projection (native arithmetic)" in capsys.readouterr().out
+    assert main(["benchmark", "check", str(path), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert not json.loads(printed.out)["checked"][0]["portable"]
+    assert "not in portable arithmetic" in printed.err
 
 
 def test_a_packed_result_that_was_changed_is_one_sentence(result, tmp_path, capsys):

@@ -58,8 +58,9 @@ def _table(track: str, alpha: float, by_method: dict[str, Submission]) -> Table:
         differences = [hf[seed] - top[seed] for seed in hf]
         own = method != best
         seeds = len(hf)
+        notes = ["bound"] * is_bound(method) + ["native arithmetic"] * (not one.portable)
         rows.append((
-            f"{method} (bound)" if is_bound(method) else method,
+            f"{method} ({', '.join(notes)})" if notes else method,
             (
                 score_cell(estimate(list(hf.values()))),
                 score_cell(estimate(list(one.by_seed(alpha, "accuracy").values()))),

@@ -53,6 +53,7 @@ class Cell:
     core_seconds: float
     bytes_sent: int
     rounds: int
+    portable: bool  # its arithmetic
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ class Submission:
     track: Track
     method: str
     cells: tuple[Cell, ...]
+
+    @property
+    def portable(self) -> bool:
+        """Whether every run was in portable arithmetic: others differ from one CPU to the next."""
+        return all(cell.portable for cell in self.cells)
 
     def by_seed(self, alpha: float, value: str = "hf") -> dict[int, float]:
         """Return a value of every seed; of bounds with a run per client, the mean (or sum).
@@ -220,6 +226,7 @@ def _cell(path: Path, rules: Protocol, run: PlannedRun, place: RunFolder) -> Cel
     return Cell(
         run.name, result["hf"], result["accuracy"], result["core_seconds"],
         result["bytes_sent"], result["rounds"] + result["cycles"],
+        place.computed_in() == "portable",
     )  # fmt: skip
 
 

@@ -164,11 +164,16 @@ def check_results(args: argparse.Namespace) -> None:
         found = check_predictions(path, prepared[track.name])
         for alpha in track.alphas:
             value = estimate(list(found.by_seed(alpha).values()))
-            entry = {"file": str(path), "track": track.name, "method": found.method}
+            entry = {"file": str(path), "track": track.name, "method": found.method,
+                     "portable": found.portable}  # fmt: skip
             told.append({**entry, "alpha": alpha, "hf": value.mean, "interval95": value.interval})
             if not args.json:
                 print(f"{path}: follows benchmark {track.version}, track {track.name}: "
                       f"{found.method}, alpha {alpha:g}, HF {value.mean:.4f}")  # fmt: skip
+        if not found.portable:
+            print(f"{path}: not in portable arithmetic: another kind of CPU would give other last "
+                  "digits; FEDGRAIN_ARITHMETIC=portable before benchmark run avoids this",
+                  file=sys.stderr)  # fmt: skip
     if args.json:
         print_json({"checked": told})
 

@@ -161,12 +161,17 @@ class RunFolder:
         before, now = self._surroundings().get(LABEL_FILES), digest_of_label_files(config)
         return None not in (before, now) and before != now
 
+    def computed_in(self) -> str | None:
+        """Return the arithmetic of the run; None if an older version did not record it."""
+        found = read_checked_json(self.environment).get("arithmetic")
+        return None if found is None else str(found)
+
     def check_arithmetic(self) -> None:
         """Refuse to continue in another arithmetic; older versions did not record it."""
         if not (self.config.exists() and self.environment.exists()):
             return
-        before = read_checked_json(self.environment).get("arithmetic")
-        problem = None if before is None else arithmetic.refusal(str(before))
+        before = self.computed_in()
+        problem = None if before is None else arithmetic.refusal(before)
         if problem:
             raise RunError(f"{self.path}: {problem}")
 
