@@ -25,7 +25,7 @@ COST = ["rounds", "minutes of one core", "MB sent"]
 
 
 class Cost(NamedTuple):
-    """What a seed of a cell cost in the mean."""
+    """What a run cost, or a seed of a cell in the mean."""
 
     rounds: float
     minutes: float
@@ -48,19 +48,20 @@ def cell_costs(folder: Path, results: Results) -> dict[Cell, Cost]:
         for seed in study.seeds:
             names = cell_runs(study, dataset, method, alpha, seed, rates)
             paths = [folder / "runs" / name / "result.json" for name in names]
-            if not all(path.exists() for path in paths):
-                continue
-            values = [read_checked_json(path) for path in paths]
-            pairs = zip(values, paths, strict=True)
-            sent = [one["bytes_sent"] if "bytes_sent" in one else sent_in(p) for one, p in pairs]
-            found.append((
-                sum(one["rounds"] + one["cycles"] for one in values),
-                sum(one.get("core_seconds", one["seconds"]) for one in values) / 60,
-                sum(sent) / 1e6,
-            ))  # fmt: skip
+            if all(path.exists() for path in paths):
+                rounds, minutes, megabytes = zip(*map(run_cost, paths), strict=True)
+                found.append((sum(rounds), sum(minutes), sum(megabytes)))
         if found:
             costs[dataset, method, alpha] = Cost(*map(fmean, zip(*found, strict=True)))
     return costs
+
+
+def run_cost(result: Path) -> Cost:
+    """Return what a run cost, by its ``result.json``."""
+    told = read_checked_json(result)
+    sent = told["bytes_sent"] if "bytes_sent" in told else sent_in(result)
+    seconds = told.get("core_seconds", told["seconds"])
+    return Cost(told["rounds"] + told["cycles"], seconds / 60, sent / 1e6)
 
 
 def sent_in(result: Path) -> int:

@@ -13,8 +13,10 @@ from fedgrain.preparation.config_texts import read_config
 from fedgrain.studies.methods import method_name
 from fedgrain.tables.collect import Results, paper_figures
 from published.cells import Cell, again, cell_means, with_interval
-from published.costs import Cost, cell_costs
+from published.costs import COST, Cost, cell_costs
 from published.markdown_table import markdown
+
+NOT_COMPARABLE = "not comparable"  # in reasons.toml: why no figure of the study is
 
 
 def verdicts(folder: Path, results: Results) -> str:
@@ -34,34 +36,51 @@ def verdicts(folder: Path, results: Results) -> str:
         if dataset not in results.study.datasets:
             continue
         mean, interval = figures[metric]
-        start = [f"{alpha:g}", method, results.metrics[metric], f"{mean:.3f} ± {interval:.3f}"]
+        row = [f"{alpha:g}", method, results.metrics[metric], f"{mean:.3f} ± {interval:.3f}"]
         found = results.estimate(dataset, method, alpha, metric)
         if found is None:
-            rows.append([*start, "", "", "not run", "", _would_cost(method, costs)])
-            continue
-        seeds, coarse = len(results.by_seed(dataset, method, alpha, metric)), on_coarse.get(cell)
-        shown = f"{with_interval(found)} ({seeds})"
-        difference = found.mean - mean
-        inside = abs(difference) <= interval
-        verdict = "reproduced" if inside else "differs"
-        why = ""
-        if not inside:
-            found_out = depth_convention(difference, coarse, mean, interval)
-            why = reasons.get(f"{method}@{alpha:g}", found_out)
-        also = "" if coarse is None else f"{coarse:.3f}"
-        if coarse is not None and abs(coarse - mean) <= interval:
-            also += ", inside"
-        rows.append([*start, shown, f"{difference:+.3f}", verdict, also, why])
+            row += ["", "", "not run", *[""] * (1 + len(COST)), _would_cost(method, costs, reasons)]
+        else:
+            seeds = len(results.by_seed(dataset, method, alpha, metric))
+            coarse = on_coarse.get(cell)
+            verdict, why = _judge(cell, found.mean, coarse, figures[metric], reasons)
+            also = "" if coarse is None else f"{coarse:.3f}"
+            if coarse is not None and abs(coarse - mean) <= interval:
+                also += ", inside"
+            row += [f"{with_interval(found)} ({seeds})", f"{found.mean - mean:+.3f}", verdict, also]
+            row += [*costs[cell].shown(), why]
+        rows.append(row)
     names = ["alpha", "method", "score", "the paper's", "ours (seeds)", "difference", "verdict"]
-    return markdown([*names, "ours scored on H", "why"], rows)
+    return markdown([*names, "ours scored on H", *COST, "why"], rows)
 
 
-def _would_cost(method: str, costs: Mapping[Cell, Cost]) -> str:
+def _judge(
+    cell: Cell,
+    ours: float,
+    coarse: float | None,
+    paper: tuple[float, float],
+    reasons: Mapping[str, str],
+) -> tuple[str, str]:
+    """Return the verdict on a cell and the reason for it."""
+    if NOT_COMPARABLE in reasons:
+        return NOT_COMPARABLE, reasons[NOT_COMPARABLE]
+    mean, interval = paper
+    if abs(ours - mean) <= interval:
+        return "reproduced", ""
+    _, method, alpha = cell
+    found_out = depth_convention(ours - mean, coarse, mean, interval)
+    return "differs", reasons.get(f"{method}@{alpha:g}", found_out)
+
+
+def _would_cost(method: str, costs: Mapping[Cell, Cost], reasons: Mapping[str, str]) -> str:
     """Say what a seed of a cell that was not run would take, by the cells of its method."""
     of_method = [cost.minutes for (_, name, _), cost in costs.items() if name == method]
     known = of_method or [cost.minutes for cost in costs.values()]
-    kin = "this method" if of_method else "the others"
-    return f"a seed would take {fmean(known):.0f} minutes of one core, as {kin} elsewhere"
+    takes = f"would take {fmean(known):.0f} minutes of one core, as this method elsewhere"
+    if not of_method:
+        kin = "more, for its branches" if method.startswith("fedbdft") else "as many"
+        takes = f"of the others takes {fmean(known):.0f} minutes of one core, one of it {kin}"
+    return f"a seed {takes}" + (f"; {reasons['not run']}" if "not run" in reasons else "")
 
 
 def depth_convention(difference: float, coarse: float | None, paper: float, interval: float) -> str:

@@ -13,7 +13,7 @@ from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.tables.collect import Results
 from published.cells import again, cell_means, told_means, with_interval
-from published.costs import COST, cell_costs
+from published.costs import COST, cell_costs, run_cost
 from published.markdown_table import markdown
 
 
@@ -56,9 +56,10 @@ def runs(folder: Path, results: Results) -> str:
             rate += f", branches {config.branch_lr:g}"
             length += f" + {_length(values['cycles'], config.cycles)} cycles"
         scores = [f"{values[name]:.3f}" for name in ("hf", "hr", "hp", "accuracy")]
-        rows.append([f"`{planned.name}`", rate, length, f"{values['validation_hf']:.3f}", *scores])
+        told = [rate, length, f"{values['validation_hf']:.3f}", *scores]
+        rows.append([f"`{planned.name}`", *told, *run_cost(path).shown()[1:]])
     names = ["run", "lr", "rounds", "validation HF", "HF", "HR", "HP", "leaf accuracy"]
-    return markdown(names, rows)
+    return markdown([*names, *COST[1:]], rows)
 
 
 def _length(reached: int, cap: int) -> str:

@@ -58,6 +58,33 @@ def test_a_name_for_no_method_of_the_study_is_refused(study):
         names_of(study, read_results(study))
 
 
+def test_verdicts_name_what_a_cell_cost_and_what_cannot_be_compared(tmp_path):
+    """The paper: flat-softmax 0.650 ± 0.012, cond-softmax 0.631 ± 0.007, both at alpha 0."""
+    from published.paper_tables import verdicts
+
+    scores = {("flat-softmax/paper", 0.0): [0.64, 0.66], ("cond-softmax/paper", 0.0): [0.7, 0.7]}
+    write_study(tmp_path, scores, seeds=(47, 48))
+    for result in tmp_path.glob("runs/*/result.json"):
+        minutes = 3 if "seed47" in str(result) else 5
+        cost = {"core_seconds": 60 * minutes, "bytes_sent": 2_000_000, "cycles": 1}
+        result.write_text(json.dumps(json.loads(result.read_text()) | cost))
+
+    def told():
+        lines = map(cells, verdicts(tmp_path, read_results(tmp_path)).splitlines())
+        return {row[1]: row for row in lines if row[0] == "0"}
+
+    found = told()
+    assert found["flat-softmax/paper"][6:] == ["reproduced", "", "4", "4.0", "2", ""]
+    assert found["cond-softmax/paper"][5:7] == ["+0.069", "differs"]
+    assert found["ps-softmax/paper"][6] == "not run"
+    assert found["ps-softmax/paper"][-1].startswith("a seed of the others takes 4 minutes")
+    (tmp_path / "reasons.toml").write_text('"not comparable" = "a sample"\n"not run" = "or more"\n')
+    found = told()
+    assert found["flat-softmax/paper"][6] == found["cond-softmax/paper"][6] == "not comparable"
+    assert found["cond-softmax/paper"][-1] == "a sample"
+    assert found["fedbdft/paper"][-1].endswith("one of it more, for its branches; or more")
+
+
 def test_the_setting_with_the_best_validation_is_bold_and_scores_are_kept(tmp_path, monkeypatch):
     import tuning_table
 
