@@ -1,10 +1,10 @@
 """Draw the figures of the published results that compare more than one study holds.
 
     python scripts/result_figures.py           # reads and writes docs/results, docs/figures
-    python scripts/result_figures.py --check   # fail if one of the two tables is out of date
+    python scripts/result_figures.py --check   # fail if one of the tables is out of date
 
-HF over alpha beside the paper's, what labels that are too coarse cost (also as a table), the table
-of what was tried and left out, and the README's picture of the main finding.
+HF over alpha beside the paper's, the main result as a table and as the README's picture, what
+labels that are too coarse cost (also as a table), and the table of what was tried and left out.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from fedgrain.checked_json import read_checked_json
 from fedgrain.files import write_text
 from fedgrain.pictures.picture_files import new_figure, plain_axes, write_picture
 from fedgrain.tables.collect import Results, paper_figures, read_results, run_folders
+from published.every_alpha import CEILING, FLAT_RECIPE, RECIPE, every_alpha
+from published.every_alpha import WITHOUT_AUGMENTATION as BEST
 from published.markdown_table import markdown, out_of_date
 
 DOCS = Path(__file__).parents[1] / "docs"
 RESULTS = DOCS / "results"
 DATASET = "cifar100"
-BEST = "ps-softmax/projection+average_rounds=10+responsibilities=round"
 COLOURS = {
     "flat-softmax/paper": "#8C8C8C",
     "ps-softmax/paper": "#009E73",
@@ -36,12 +37,14 @@ COLOURS = {
     "flat-softmax/projection": "#D55E00",
     BEST: "#8B1A1A",
 }
+OF_THE_RECIPE = {FLAT_RECIPE: "#009E73", CEILING: "#444444"}
 FINDING = {  # method: what the README calls it
     "flat-softmax/paper": "flat softmax, coarse labels dropped",
     "cond-softmax/paper": "conditional softmax",
     "fedbdft/paper": "FedBDFT, the paper's method",
-    "flat-softmax/projection": "flat softmax, projection",
-    BEST: "ps-softmax, projection, our best",
+    BEST: "ps-softmax, projection",
+    FLAT_RECIPE: "projection, augmentation, schedule",
+    CEILING: "bound: pooled, all classes known",
 }
 APART = 0.016  # between two names in the README's picture, in HF
 LAZY_SHARES = (0.0, 0.1, 0.3, 0.5)
@@ -66,7 +69,7 @@ Lazy = dict[str, dict[float, tuple[float, float]]]  # by line and share: HF, lea
 
 def our_points(results: Results, method: str) -> list[Point]:
     """Return a method's HF at the alphas at which any of its runs is finished."""
-    points = []
+    points: list[Point] = []
     for alpha in sorted(results.study.alphas):
         # Without skew every label is a leaf: projection and the paper's rule are one loss.
         same = method == "flat-softmax/projection" and alpha == 0.0
@@ -110,17 +113,19 @@ def lines_over_alpha(axes: Axes, lines: dict[str, list[Point]]) -> None:
     axes.set_xticks([0.0, 0.3, 0.6, 0.9])
 
 
-def draw_finding(results: Results) -> list[Path]:
+def draw_finding(results: Results, with_recipe: Results) -> list[Path]:
     """Draw the README's picture: a line per method from no skew to the largest."""
     low, high = min(results.study.alphas), max(results.study.alphas)
+    colours = COLOURS | OF_THE_RECIPE
     figure = new_figure(7.6, 3.9)
     axes = figure.add_axes((0.11, 0.17, 0.42, 0.71))
     ends: list[tuple[float, str, str]] = []
     for method, name in FINDING.items():
-        points = our_points(results, method)
+        points = our_points(with_recipe if method in OF_THE_RECIPE else results, method)
         alphas, means, _ = zip(*points, strict=True)
-        axes.plot(alphas, means, color=COLOURS[method], marker="o", lw=2.2)
-        ends.append((means[-1], f"{means[-1]:.3f}  {name}", COLOURS[method]))
+        bound = {"ls": "--"} if method == CEILING else {"marker": "o"}
+        axes.plot(alphas, means, color=colours[method], lw=2.2, **bound)
+        ends.append((means[-1], f"{means[-1]:.3f}  {name}", colours[method]))
     height = 0.0
     for value, text, colour in sorted(ends):
         height = max(value, height + APART)
@@ -211,13 +216,18 @@ def main() -> int:
     args = parser.parse_args()
     lazy = RESULTS / "cifar100-lazy"
     columns = lazy_scores(lazy)
-    tables = {lazy / "by_share.md": lazy_table(columns), RESULTS / "tried/tried.md": tried_table()}
+    tables = {
+        lazy / "by_share.md": lazy_table(columns),
+        RESULTS / "tried/tried.md": tried_table(),
+        RESULTS / DATASET / "every_alpha.md": every_alpha(RESULTS),
+    }
     if args.check:
         return out_of_date(tables)
     for path, text in tables.items():
         write_text(path, text)
     results = read_results(RESULTS / DATASET)
-    pictures = draw_beside_the_paper(results) + draw_finding(results)
+    pictures = draw_beside_the_paper(results)
+    pictures += draw_finding(results, read_results(RESULTS / RECIPE))
     for path in pictures + draw_lazy(columns, lazy / "figures" / "by_share"):
         print(path)
     return 0

@@ -75,12 +75,11 @@ def _judge(
 def _would_cost(method: str, costs: Mapping[Cell, Cost], reasons: Mapping[str, str]) -> str:
     """Say what a seed of a cell that was not run would take, by the cells of its method."""
     of_method = [cost.minutes for (_, name, _), cost in costs.items() if name == method]
-    known = of_method or [cost.minutes for cost in costs.values()]
-    takes = f"would take {fmean(known):.0f} minutes of one core, as this method elsewhere"
-    if not of_method:
-        kin = "more, for its branches" if method.startswith("fedbdft") else "as many"
-        takes = f"of the others takes {fmean(known):.0f} minutes of one core, one of it {kin}"
-    return f"a seed {takes}" + (f"; {reasons['not run']}" if "not run" in reasons else "")
+    minutes = fmean(of_method or [cost.minutes for cost in costs.values()])
+    kin = "this method elsewhere" if of_method else "the others here"
+    branches = " and more for its branches" * (not of_method and method.startswith("fedbdft"))
+    takes = f"would take about {minutes:.0f} minutes of one core a seed, as {kin}{branches}"
+    return takes + (f"; {reasons['not run']}" if "not run" in reasons else "")
 
 
 def depth_convention(difference: float, coarse: float | None, paper: float, interval: float) -> str:

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from scipy import stats
 
 from fedgrain.catalogue import TABLE_FORMATS
 from fedgrain.errors import StudyError
+from fedgrain.studies.planned_runs import cell_runs
 from fedgrain.tables.collect import paper_figures, read_results
 from fedgrain.tables.headline import sentence
 from fedgrain.tables.study_tables import Cell, gains_tables, hierarchy_table, score_tables
@@ -171,9 +173,46 @@ def test_hierarchy_properties(results, tmp_path):
 
 def test_the_sentence_says_what_the_numbers_say(results):
     assert sentence(results) == (
-        "On cifar100 at alpha 0.9, flat-softmax/projection has the best HF, 0.640, 0.080 above the "
-        "next, fedbdft/paper, and 0.220 above flat-softmax/paper; from alpha 0 to 0.9 it loses "
-        "0.060, flat-softmax/paper loses 0.230."
+        "On cifar100 at alpha 0.9, flat-softmax/projection has the best HF, 0.640, 0.080 ± 0.050 "
+        "above the next, fedbdft/paper, and 0.220 above flat-softmax/paper; from alpha 0 to 0.9 "
+        "it loses 0.060, flat-softmax/paper loses 0.230."
+    )
+
+
+def test_the_sentence_says_when_a_lead_may_be_chance(tmp_path):
+    write_study(tmp_path, {("flat-softmax/paper", 0.9): [0.40, 0.41, 0.45],
+                           ("fedbdft/paper", 0.9): [0.42, 0.46, 0.42]})  # fmt: skip
+    told = sentence(read_results(tmp_path))
+    apart = stats.sem([0.02, 0.05, -0.03]) * stats.t.ppf(0.975, 2)
+    assert told.endswith(
+        f"0.433, 0.013 ± {apart:.3f} (it may be chance) above the next, flat-softmax/paper."
+    )
+    write_study(tmp_path / "one", {("flat-softmax/paper", 0.9): [0.40],
+                                   ("fedbdft/paper", 0.9): [0.46]}, seeds=[47])  # fmt: skip
+    assert "0.060 (one seed, so it may be chance) above" in sentence(read_results(tmp_path / "one"))
+
+
+def test_the_sentence_compares_methods_over_the_same_seeds(tmp_path):
+    study = write_study(tmp_path, {cell: hf for cell, hf in SCORES.items() if cell[1] == 0.9})
+    (best,) = cell_runs(study, "cifar100", "flat-softmax/projection", 0.9, 47, {})
+    shutil.rmtree(tmp_path / "runs" / best)
+    told = sentence(read_results(tmp_path))
+    assert told.startswith(
+        "On cifar100 at alpha 0.9, of the 2 methods with 3 seeds, fedbdft/paper has the best HF, "
+        "0.560, 0.140 ± "
+    )
+    assert told.endswith("has 0.650. 1 with fewer seeds are not compared.")
+    for method in ("flat-softmax/paper", "fedbdft/paper"):
+        (run,) = cell_runs(study, "cifar100", method, 0.9, 48, {})
+        shutil.rmtree(tmp_path / "runs" / run)
+    for seed in (47, 49):
+        (run,) = cell_runs(study, "cifar100", "fedbdft/paper", 0.9, seed, {})
+        shutil.rmtree(tmp_path / "runs" / run)
+    (run,) = cell_runs(study, "cifar100", "flat-softmax/paper", 0.9, 47, {})
+    shutil.rmtree(tmp_path / "runs" / run)
+    assert sentence(read_results(tmp_path)) == (
+        "On cifar100 at alpha 0.9, flat-softmax/projection has HF 0.655; it alone has two seeds, "
+        "so it is compared with no other method."
     )
 
 

@@ -2,46 +2,59 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from fedgrain.studies.methods import Skew, is_bound, parse_method, skew_name
 from fedgrain.tables.alone import alone_headline, alone_rows
 from fedgrain.tables.collect import Results
 
+_FEW = {1: "one seed", 2: "two seeds"}  # no interval
+
 
 def sentence(results: Results) -> str:
-    """Return which method is best, at the largest skew if one is simulated, and what skew costs."""
+    """Return which method is best, at the largest skew if one is simulated, and what skew costs.
+
+    Methods are compared over the same seeds: those with fewer than the others are only counted.
+    """
     rows = alone_rows(results)
     if rows:
         return alone_headline(rows)
     study, metric = results.study, list(results.metrics)[-1]
     dataset, low, high = study.datasets[0], study.ascending[0], study.ascending[-1]
     place = f"On {dataset}" + ("" if high is None else f" at {skew_name(high)}")
-
-    def means(alpha: Skew) -> dict[str, float]:
-        found = {m: results.estimate(dataset, m, alpha, metric) for m in study.methods}
-        return {
-            m: value.mean for m, value in found.items() if value is not None and not is_bound(m)
-        }
-
-    at_high, at_low = means(high), means(low)
-    if not at_high:
+    finished = {
+        method: dict(scores)
+        for method in study.methods
+        if not is_bound(method) and (scores := results.by_seed(dataset, method, high, metric))
+    }
+    if not finished:
         return f"{place} no run is finished yet."
-    order = sorted(at_high, key=at_high.__getitem__, reverse=True)
+    seeds = max(map(len, finished.values()))
+    means = {m: fmean(scores.values()) for m, scores in finished.items() if len(scores) == seeds}
+    order = sorted(means, key=means.__getitem__, reverse=True)
     best = order[0]
-    name = results.metrics[metric]
-    text = f"{place}, {best} has the best {name}, {at_high[best]:.3f}"
+    name, count = results.metrics[metric], _FEW.get(seeds, f"{seeds} seeds")
+    fewer = len(finished) - len(order)
+    if fewer and len(order) == 1:
+        return (
+            f"{place}, {best} has {name} {means[best]:.3f}; it alone has {count}, so it is "
+            "compared with no other method."
+        )
+    place += f", of the {len(order)} methods with {count}" * (fewer > 0)
+    text = f"{place}, {best} has the best {name}, {means[best]:.3f}"
     if len(order) > 1:
         second, last = order[1], order[-1]
-        text += f", {at_high[best] - at_high[second]:.3f} above the next, {second}"
+        text += f", {_above(results, best, second, high, metric, seeds)} the next, {second}"
         if last != second:
-            text += f", and {at_high[best] - at_high[last]:.3f} above {last}"
-    both = [m for m in order if m in at_low]
-    if low is not None and high is not None and low < high and best in both and len(both) > 1:
-        lost = {m: at_low[m] - at_high[m] for m in both}
-        most = max(both, key=lost.__getitem__)
-        if most != best:
+            text += f", and {means[best] - means[last]:.3f} above {last}"
+    if low is not None and high is not None and low < high:
+        lost = {m: _lost(results, m, low, high, metric) for m in order}
+        known = {method: value for method, value in lost.items() if value is not None}
+        most = max(known, key=known.__getitem__, default=best)
+        if most != best and best in known:
             text += (
-                f"; from alpha {low:g} to {high:g} it {_changes(lost[best])}, "
-                f"{most} {_changes(lost[most])}"
+                f"; from alpha {low:g} to {high:g} it {_changes(known[best])}, "
+                f"{most} {_changes(known[most])}"
             )
     if high is not None and low == high:  # what no skew would give is in no other column
         for method in study.methods:
@@ -49,7 +62,26 @@ def sentence(results: Results) -> str:
             if parse_method(method).bound == "oracle" and found is not None:
                 text += f"; {method}, where every site knows every class, has {found.mean:.3f}"
                 break
-    return text + "."
+    return text + "." + f" {fewer} with fewer seeds are not compared." * (fewer > 0)
+
+
+def _above(results: Results, best: str, second: str, alpha: Skew, metric: str, seeds: int) -> str:
+    """Return how far the best is above the next, and whether chance could have done it."""
+    apart = results.difference(results.study.datasets[0], best, second, alpha, metric)
+    assert apart is not None  # both have all seeds that any method has
+    if apart.interval is None:
+        return f"{apart.mean:.3f} ({_FEW[seeds]}, so it may be chance) above"
+    chance = " (it may be chance)" * (apart.interval >= abs(apart.mean))
+    return f"{apart.mean:.3f} ± {apart.interval:.3f}{chance} above"
+
+
+def _lost(results: Results, method: str, low: float, high: float, metric: str) -> float | None:
+    """Return what skew costs a method, over the seeds that it has at both."""
+    dataset = results.study.datasets[0]
+    without = results.by_seed(dataset, method, low, metric)
+    with_skew = results.by_seed(dataset, method, high, metric)
+    common = [without[seed] - with_skew[seed] for seed in without if seed in with_skew]
+    return fmean(common) if common else None
 
 
 def _changes(lost: float) -> str:
