@@ -5,14 +5,14 @@ python scripts/constant_scores.py [DATASET]    # default cifar100; as many image
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 import numpy as np
 
-from fedgrain.preparation.config import Config
 from fedgrain.scoring.metrics import hierarchical_scores
 from fedgrain.taxonomy import Taxonomy, coarsen
-from fedgrain.taxonomy.classes import dataset_taxonomy
+from fedgrain.taxonomy.classes import DEFAULT_MAX_CHILDREN, dataset_taxonomy
 
 
 def constant_scores(tree: Taxonomy) -> np.ndarray:
@@ -27,11 +27,12 @@ def constant_scores(tree: Taxonomy) -> np.ndarray:
 
 def main() -> int:
     """Print a line per taxonomy."""
-    name = sys.argv[1] if len(sys.argv) > 1 else "cifar100"
-    full = dataset_taxonomy(name)
-    most = Config(dataset=name).complete().max_children
-    assert most is not None  # a data set of the paper has one
-    for tree, what in ((full, "H_full"), (coarsen(full, most).taxonomy, "H")):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("dataset", nargs="?", default="cifar100", choices=DEFAULT_MAX_CHILDREN)
+    dataset = parser.parse_args().dataset
+    full = dataset_taxonomy(dataset)
+    coarse = coarsen(full, DEFAULT_MAX_CHILDREN[dataset]).taxonomy
+    for tree, what in ((full, "H_full"), (coarse, "H")):
         scores = constant_scores(tree)
         leaves, best = scores[tree.leaves], int(scores.argmax())
         best_leaf = tree.names[tree.leaves[leaves.argmax()]]
