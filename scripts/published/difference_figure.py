@@ -43,7 +43,7 @@ def draw_differences(results: Results, names: Mapping[str, str], path_stem: Path
         plain_axes(axes)
         axes.set_title(f"alpha {alpha:g}", loc="left", fontsize=11)
         axes.set_xlabel("difference in HF")
-        axes.xaxis.get_major_locator().set_params(nbins=6)
+        axes.xaxis.get_major_locator().set_params(nbins=12 // len(alphas))
     panels[0].set_yticks(range(len(shown)), [names[method] for method in shown], fontsize=9)
     panels[0].invert_yaxis()
     figure.tight_layout()

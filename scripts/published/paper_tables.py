@@ -85,7 +85,7 @@ def _would_cost(method: str, costs: Mapping[Cell, Cost], reasons: Mapping[str, s
 def depth_convention(difference: float, coarse: float | None, paper: float, interval: float) -> str:
     """Say how much of a difference goes away where depths are counted on H."""
     if coarse is None:
-        return "not found yet"
+        return "not looked into: its weights were not scored on H"
     if abs(coarse - paper) <= interval:
         return "inside if scored on H"
     share = 1 - (coarse - paper) / difference
