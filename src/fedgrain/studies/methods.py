@@ -95,8 +95,12 @@ class Method:
 
     @property
     def baseline(self) -> bool:
-        """Whether it is a head trained by FedAvg under the paper's rule, as the paper compares."""
-        return self.bound is None and (self.algorithm, self.supervision) == ("fedavg", "paper")
+        """Whether it is a head trained by FedAvg under the paper's rule, as the paper compares.
+
+        A variant is none: it is a rival, or the same head again.
+        """
+        plain = self.bound is None and not self.own
+        return plain and (self.algorithm, self.supervision) == ("fedavg", "paper")
 
 
 def rate_owner(algorithm: str, head: str) -> str:
