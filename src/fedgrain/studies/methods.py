@@ -126,9 +126,12 @@ def parse_method(name: str) -> Method:
 def _own_settings(name: str, texts: list[str]) -> dict[str, Any]:
     """Read the settings of a variant; it cannot change those of the grid."""
     try:
-        own = dict(setting_of(text) for text in texts)
+        pairs = [setting_of(text) for text in texts]
     except ConfigError as error:
         raise StudyError(f"method {name!r}: {error}") from None
+    own = dict(pairs)
+    if len(own) < len(pairs):
+        raise StudyError(f"method {name!r} has a setting twice; keep one")
     for key in own:
         if key in GRID and key != "first_stage_supervision":
             raise StudyError(f"method {name!r}: {key} is decided by the grid of a study")
