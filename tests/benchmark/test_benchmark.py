@@ -107,6 +107,16 @@ def test_no_result_and_no_study_are_one_sentence(tmp_path, capsys):
     assert "seed is decided by the grid" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("part", ["own_parts:Oak", "own_parts:Oak:flat-softmax", "oak:Head"])
+def test_code_that_is_not_there_is_refused_before_anything_is_written(part, tmp_path, capsys):
+    """A method cannot be taken out of a folder again: a slip of the pen would fail for ever."""
+    out = tmp_path / "out"
+    assert main(["benchmark", "run", "v1", "--method", f"{part}/paper", "--out", str(out)]) == 2
+    found = capsys.readouterr().err
+    assert "has no callable 'Oak'" in found or "cannot import 'oak'" in found
+    assert not out.exists()
+
+
 def test_packing_is_whole_and_says_what_is_unfinished(tmp_path, capsys):
     study = read_protocol("v1").track("glyphs").study(["flat-softmax/paper"]).complete()
     (tmp_path / "study.toml").write_text(study.toml())
