@@ -121,8 +121,10 @@ def test_packing_is_whole_and_says_what_is_unfinished(tmp_path, capsys):
     study = read_protocol("v1").track("glyphs").study(["flat-softmax/paper"]).complete()
     (tmp_path / "study.toml").write_text(study.toml())
     assert main(["benchmark", "submit", str(tmp_path)]) == 2
-    assert "not finished; run `fedgrain benchmark run v1 --track glyphs" in capsys.readouterr().err
-    assert not list((tmp_path / "submissions").iterdir())
+    found = capsys.readouterr().err
+    assert "not finished; run `fedgrain benchmark run v1 --track glyphs" in found
+    assert f"--method flat-softmax/paper --out {tmp_path}` first" in found
+    assert not (tmp_path / "submissions").exists()
 
 
 def test_a_method_is_run_packed_and_checked(monkeypatch, tmp_path, capsys):

@@ -99,7 +99,7 @@ def pack(
         if not place.finished(run.config):
             raise BenchmarkError(
                 f"{place.path}: not finished; run `fedgrain benchmark run {track.version} --track "
-                f"{track.name} --method {method}` first"
+                f"{track.name} --method {method} --out {folder}` first"
             )
         place.check(run.config)
         for name in KEPT:

@@ -142,7 +142,6 @@ def submit_result(args: argparse.Namespace) -> None:
             "fedgrain benchmark run"
         )
     track, out = read_protocol(version).track(name), args.out or args.folder / "submissions"
-    out.mkdir(parents=True, exist_ok=True)
     written = []
     for method in args.methods or study.methods:
         path = out / f"{version}-{name}-{safe_name(method)}.zip"
