@@ -13,8 +13,9 @@ from fedgrain.tables.study_tables import Table
 
 _NOTE = (
     "Mean and 95% interval over seeds; the difference from the best method over the same seeds, "
-    "with its interval and the p-value of a paired t-test; core-hours and megabytes of weights "
-    "sent, per seed. Bounds do not compete."
+    "with its interval and the p-value of a paired t-test, which allows neither for the number of "
+    "comparisons nor for the best having been found in the same figures; core-hours of the rounds "
+    "and megabytes of weights sent, per seed. Bounds do not compete."
 )
 
 
