@@ -142,9 +142,17 @@ def test_a_method_is_run_packed_and_checked(monkeypatch, tmp_path, capsys):
     assert method in capsys.readouterr().out
     assert main(["benchmark", "run", "v1", "--method", "flat-softmax/paper", *options]) == 2
     assert "its study names 'own_parts:LastWeights', code that wou" in capsys.readouterr().err
+    assert main(["benchmark", "submit", str(folder)]) == 2
+    assert "its head is 'own_parts:OwnHead', code that would run" in capsys.readouterr().err
+    assert main(["benchmark", "submit", str(folder), "--method", method]) == 0
+    assert capsys.readouterr().out.startswith(f"packed {method}: ")
     assert main(["benchmark", "submit", str(folder), "--trust-code", "--json"]) == 0
     (path,) = json.loads(capsys.readouterr().out)["packed"]
     assert main(["benchmark", "check", path]) == 0
     assert f"follows benchmark v1, track glyphs: {method}, alpha 0.9" in capsys.readouterr().out
     with zipfile.ZipFile(path) as archive:
         assert all(not name.endswith(".safetensors") for name in archive.namelist())
+    (metrics,) = folder.glob("runs/*/metrics.jsonl")
+    metrics.write_bytes(metrics.read_bytes().replace(b"1", b"2", 1))
+    assert main(["benchmark", "submit", str(folder), "--trust-code"]) == 2
+    assert "metrics.jsonl: damaged" in capsys.readouterr().err

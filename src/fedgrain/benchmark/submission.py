@@ -102,6 +102,7 @@ def pack(
                 f"{track.name} --method {method} --out {folder}` first"
             )
         place.check(run.config)
+        place.check_metrics()
         for name in KEPT:
             content[f"{run.name}/{name}"] = read_bytes(place.path / name)
         model = load(place.path, trust_code=trust_code)

@@ -142,10 +142,11 @@ def submit_result(args: argparse.Namespace) -> None:
             "fedgrain benchmark run"
         )
     track, out = read_protocol(version).track(name), args.out or args.folder / "submissions"
+    trust = args.trust_code or (track.study(args.methods).code() if args.methods else False)
     written = []
     for method in args.methods or study.methods:
         path = out / f"{version}-{name}-{safe_name(method)}.zip"
-        pack(args.folder, track, method, path, args.trust_code)
+        pack(args.folder, track, method, path, trust)
         written.append(str(path))
         print(f"packed {method}: {path}", file=sys.stderr if args.json else sys.stdout)
     if args.json:
