@@ -54,10 +54,11 @@ def scores(folder: Path) -> Scores:
 def table(found: Scores) -> str:
     """Return mean validation HF as Markdown; a failed or missing run leaves its cell empty."""
     columns = sorted({settings for row in found.values() for settings in row})
+    wanted = max(len(seeds) for row in found.values() for seeds in row.values())
     lines = []
     for method, row in found.items():
-        means = {settings: fmean(seeds.values()) for settings, seeds in row.items()}
-        best = max(means, key=means.__getitem__)
+        means = {s: fmean(seeds.values()) for s, seeds in row.items() if len(seeds) == wanted}
+        best = max(means, key=means.__getitem__, default=None)
         shown = {s: f"**{mean:.3f}**" if s == best else f"{mean:.3f}" for s, mean in means.items()}
         lines.append([method, *(shown.get(settings, "") for settings in columns)])
     return markdown(["method", *columns], lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
+from fedgrain.studies.methods import parse_method
 from fedgrain.tables.collect import Results, read_results
 from published.cells import told_means, with_interval
 from published.markdown_table import markdown
@@ -66,16 +67,21 @@ def questions(results: Results) -> str:
     def difference(one: float | None, other: float | None) -> str:
         return "not run" if one is None or other is None else f"{one - other:+.3f}"
 
+    def over(one: str, other: str | None, alpha: float) -> str:
+        found = other and results.difference(dataset, one, other, alpha, "hf")
+        return f"{found.mean:+.3f}" if found else "not run"
+
     reading = [m for m in study.methods if m.startswith("flat-softmax/projection")]
-    papers = [m for m in study.methods if m.endswith("/paper")]
+    papers = [m for m in study.methods if parse_method(m).baseline or m == "fedbdft/paper"]
     for alpha in sorted(study.alphas, reverse=True):
         ours = mean(reading[0], alpha)
-        best = max((v for m in papers if (v := mean(m, alpha)) is not None), default=None)
+        there = {m: value for m in papers if (value := mean(m, alpha)) is not None}
+        best = max(there, key=there.__getitem__, default=None)
         rows.append([
             f"{alpha:g}",
-            difference(mean("fedbdft/paper", alpha), mean("cond-softmax/paper", alpha)),
-            difference(mean("fedbdft/projection", alpha), mean("cond-softmax/projection", alpha)),
-            difference(ours, best),
+            over("fedbdft/paper", "cond-softmax/paper", alpha),
+            over("fedbdft/projection", "cond-softmax/projection", alpha),
+            over(reading[0], best, alpha),
             difference(ours, mean(reading[0], lowest)),
             difference(mean("fedbdft/paper", alpha), mean("fedbdft/paper", lowest)),
         ])  # fmt: skip

@@ -107,12 +107,24 @@ def test_no_result_and_no_study_are_one_sentence(tmp_path, capsys):
     assert "seed is decided by the grid" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("part", ["own_parts:Oak", "own_parts:Oak:flat-softmax", "oak:Head"])
+def test_code_that_is_not_there_is_refused_before_anything_is_written(part, tmp_path, capsys):
+    """A method cannot be taken out of a folder again: a slip of the pen would fail for ever."""
+    out = tmp_path / "out"
+    assert main(["benchmark", "run", "v1", "--method", f"{part}/paper", "--out", str(out)]) == 2
+    found = capsys.readouterr().err
+    assert "has no callable 'Oak'" in found or "cannot import 'oak'" in found
+    assert not out.exists()
+
+
 def test_packing_is_whole_and_says_what_is_unfinished(tmp_path, capsys):
     study = read_protocol("v1").track("glyphs").study(["flat-softmax/paper"]).complete()
     (tmp_path / "study.toml").write_text(study.toml())
     assert main(["benchmark", "submit", str(tmp_path)]) == 2
-    assert "not finished; run `fedgrain benchmark run v1 --track glyphs" in capsys.readouterr().err
-    assert not list((tmp_path / "submissions").iterdir())
+    found = capsys.readouterr().err
+    assert "not finished; run `fedgrain benchmark run v1 --track glyphs" in found
+    assert f"--method flat-softmax/paper --out {tmp_path}` first" in found
+    assert not (tmp_path / "submissions").exists()
 
 
 def test_a_method_is_run_packed_and_checked(monkeypatch, tmp_path, capsys):
@@ -130,9 +142,17 @@ def test_a_method_is_run_packed_and_checked(monkeypatch, tmp_path, capsys):
     assert method in capsys.readouterr().out
     assert main(["benchmark", "run", "v1", "--method", "flat-softmax/paper", *options]) == 2
     assert "its study names 'own_parts:LastWeights', code that wou" in capsys.readouterr().err
+    assert main(["benchmark", "submit", str(folder)]) == 2
+    assert "its head is 'own_parts:OwnHead', code that would run" in capsys.readouterr().err
+    assert main(["benchmark", "submit", str(folder), "--method", method]) == 0
+    assert capsys.readouterr().out.startswith(f"packed {method}: ")
     assert main(["benchmark", "submit", str(folder), "--trust-code", "--json"]) == 0
     (path,) = json.loads(capsys.readouterr().out)["packed"]
     assert main(["benchmark", "check", path]) == 0
     assert f"follows benchmark v1, track glyphs: {method}, alpha 0.9" in capsys.readouterr().out
     with zipfile.ZipFile(path) as archive:
         assert all(not name.endswith(".safetensors") for name in archive.namelist())
+    (metrics,) = folder.glob("runs/*/metrics.jsonl")
+    metrics.write_bytes(metrics.read_bytes().replace(b"1", b"2", 1))
+    assert main(["benchmark", "submit", str(folder), "--trust-code"]) == 2
+    assert "metrics.jsonl: damaged" in capsys.readouterr().err

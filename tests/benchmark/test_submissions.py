@@ -156,12 +156,60 @@ def test_a_packed_result_that_was_changed_is_one_sentence(result, tmp_path, caps
     assert not (tmp_path.parent.parent / "escape").exists()
 
 
+def test_rounds_that_are_not_those_of_the_result_are_refused(result, tmp_path, capsys):
+    path = rezipped(result, tmp_path / "a.zip", metrics__jsonl=b"")
+    assert main(["benchmark", "check", str(path)]) == 2
+    assert "seed47/metrics.jsonl: some of its 10 rounds are missing" in capsys.readouterr().err
+
+
+def test_a_strange_checksum_of_the_settings_is_one_sentence(result, tmp_path, capsys):
+    with zipfile.ZipFile(result) as archive:
+        name = next(n for n in archive.namelist() if n.endswith("environment.json"))
+        told = json.loads(archive.read(name))
+    del told["sha256"]
+    write_checked_json(tmp_path / "x", {**told, "config_sha256": 5})
+    path = rezipped(result, tmp_path / "a.zip", environment__json=(tmp_path / "x").read_bytes())
+    assert main(["benchmark", "leaderboard", str(path)]) == 2
+    assert "seed47/config.toml: changed since the run started" in capsys.readouterr().err
+
+
+def test_what_is_wrong_inside_a_packed_result_comes_with_its_name(result, tmp_path, capsys):
+    with zipfile.ZipFile(result) as archive:
+        about = json.loads(archive.read("submission.json"))
+    for key, value in {"method": "nonsense", "track": "nope", "version": "v9"}.items():
+        changed = {"submission.json": json.dumps({**about, key: value}).encode()}
+        path = rezipped(result, tmp_path / "a.zip", **changed)
+        assert main(["benchmark", "leaderboard", str(path)]) == 2
+        assert f"error: {path}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", ["deflated", "bzip2", "lzma", "password"])
+def test_a_zip_that_cannot_be_unpacked_is_one_sentence(result, tmp_path, capsys, method):
+    kinds = {"bzip2": zipfile.ZIP_BZIP2, "lzma": zipfile.ZIP_LZMA}
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", kinds.get(method, zipfile.ZIP_DEFLATED)) as archive:
+        archive.writestr("submission.json", bytes(range(256)) * 40)
+    raw = bytearray(path.read_bytes())
+    if method == "password":
+        for header, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+            raw[raw.index(header) + flags] |= 1
+    else:
+        for place in range(60, 160):
+            raw[place] ^= 0x5A
+    path.write_bytes(raw)
+    assert main(["benchmark", "check", str(path)]) == 2
+    found = capsys.readouterr().err
+    assert f"{path}: not a packed result (" in found and len(found.splitlines()) == 1
+
+
 def test_the_leaderboard_on_the_docs_page_is_that_of_the_committed_results(tmp_path, capsys):
     assert main(["benchmark", "leaderboard", str(RESULTS), "--format", "markdown",
                  "--out", str(tmp_path / "page.html")]) == 0  # fmt: skip
     board = capsys.readouterr().out
     assert board.strip() in (ROOT / "docs/benchmark.md").read_text()
-    assert "flat-softmax/projection" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "glyphs, alpha 0.9 (benchmark v1): flat-softmax/projection+" in page
+    assert "(bound) is first" not in page
     for table in leaderboard_tables([RESULTS]):
         means = [cells[0].mean for _, cells in table.rows]
         assert means == sorted(means, reverse=True)

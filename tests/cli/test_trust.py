@@ -171,7 +171,8 @@ def test_a_study_asks(content, sent, capsys) -> None:
 
 def test_a_study_does_not_ask_for_what_is_typed(sent, capsys) -> None:
     Path("study.toml").write_text('datasets = ["evil:build"]\n')
-    options = ["--datasets", "evil:build", "--methods", "evil:head/paper", "--set", "net=evil:net"]
+    methods = "evil:head/paper,evil:way:flat-softmax/paper"
+    options = ["--datasets", "evil:build", "--methods", methods, "--set", "net=evil:net"]
     assert main(["study", "study.toml", "--dry-run", *options]) == 0
     Path("study.toml").write_text('[settings]\nnet = "evil:other"\n')
     refused(capsys, "study", "study.toml", "--dry-run", *options[:4])

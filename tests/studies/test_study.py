@@ -168,6 +168,8 @@ def test_a_variant_is_a_method_with_settings_of_its_own():
         ("+lazines=0.1", "'lazines' is not a setting of fedgrain run; did you mean laziness"),
         ("+alpha=0.1", "alpha is decided by the grid"),
         ("+laziness=much", "laziness is 'much'"),
+        ("+lr=0.1+lr=0.2", r"'flat-softmax/projection\+lr=0.1\+lr=0.2' has a setting twice"),
+        ("+server_momentum=0.9", "server_momentum need an optimizer at the server"),
     ],
 )
 def test_bad_variants_are_one_sentence(ending, words):

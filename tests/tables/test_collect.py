@@ -131,6 +131,15 @@ def test_gains_by_hand(results):
     assert found["flat-softmax/paper", "alpha 0.9", "over their mean"] is None  # no other baseline
 
 
+def test_a_variant_is_no_baseline(tmp_path):
+    """A rival as flat-softmax/paper+proximal=0.01, or the same head again, is not the paper's."""
+    hf = {"fedbdft/paper": 0.6, "flat-softmax/paper": 0.4, "flat-softmax/paper+proximal=0.01": 0.5}
+    write_study(tmp_path, {(method, 0.9): [value] * 3 for method, value in hf.items()})
+    (table,) = gains_tables(read_results(tmp_path))
+    gain = entries(table)["fedbdft/paper", "alpha 0.9", "over their mean"].mean
+    assert gain == pytest.approx(0.6 / 0.4 - 1)
+
+
 def test_the_papers_figures_stand_beside(results):
     (table,) = score_tables(results, paper=True)
     found = entries(table)

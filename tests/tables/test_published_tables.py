@@ -109,3 +109,24 @@ def test_the_setting_with_the_best_validation_is_bold_and_scores_are_kept(tmp_pa
     assert head == ["method", "lr 0.1", "lr 0.1, server momentum 0.5"]
     assert ours == ["flat-softmax/paper", "0.710", "**0.730**"]
     assert other == ["scaffold:flat-softmax/paper", "**0.610**", ""]
+
+
+def test_a_setting_that_diverged_with_a_seed_is_not_chosen():
+    import tuning_table
+
+    both, one = {"42": 0.5, "43": 0.6}, {"42": 0.9}
+    table = tuning_table.table({"flat-softmax/paper": {"lr 0.1": both, "lr 0.2": one}})
+    assert cells(table.splitlines()[2]) == ["flat-softmax/paper", "**0.550**", ""]
+
+
+def test_the_papers_questions_are_answered_over_common_seeds_and_without_bounds(study):
+    from published.trunk_tables import questions
+
+    scores = {
+        "flat-softmax/projection": [0.70, 0.72, 0.74], "flat-softmax/paper": [0.60, 0.64, 0.68],
+        "centralised:flat-softmax/paper": [0.9, 0.9, 0.9],
+    }  # fmt: skip
+    write_study(study, {(method, 0.9): of for method, of in scores.items()})
+    (study / "runs" / "cifar100-flat-softmax-paper-alpha0.9-seed49" / "result.json").unlink()
+    row = cells(questions(read_results(study)).splitlines()[2])
+    assert row[:4] == ["0.9", "not run", "not run", "+0.090"]

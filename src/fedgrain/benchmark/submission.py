@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.benchmark.protocol import Protocol, Track, read_protocol
+from fedgrain.data.archives import DAMAGE
 from fedgrain.errors import BenchmarkError, FedgrainError
 from fedgrain.files import read_bytes, written_whole
 from fedgrain.parsing import parse_json
@@ -98,9 +99,10 @@ def pack(
         if not place.finished(run.config):
             raise BenchmarkError(
                 f"{place.path}: not finished; run `fedgrain benchmark run {track.version} --track "
-                f"{track.name} --method {method}` first"
+                f"{track.name} --method {method} --out {folder}` first"
             )
         place.check(run.config)
+        place.check_metrics()
         for name in KEPT:
             content[f"{run.name}/{name}"] = read_bytes(place.path / name)
         model = load(place.path, trust_code=trust_code)
@@ -173,14 +175,17 @@ def _opened(path: Path) -> Iterator[tuple[Submission, list[tuple[PlannedRun, Run
     }
     if not all(isinstance(value, str) for value in told.values()):
         raise BenchmarkError(f"{path}: {_ABOUT} is missing or damaged; pack the result again")
-    rules = read_protocol(told["version"])
-    if told["protocol"] != rules.sha256:
-        raise BenchmarkError(
-            f"{path}: packed under another text of benchmark {rules.version} (SHA-256 "
-            f"{told['protocol'][:16]}...); its splits or rules are not these"
-        )
-    track = rules.track(told["track"])
-    runs = _runs(track, told["method"])
+    try:
+        rules = read_protocol(told["version"])
+        if told["protocol"] != rules.sha256:
+            raise BenchmarkError(
+                f"packed under another text of benchmark {rules.version} (SHA-256 "
+                f"{told['protocol'][:16]}...); its splits or rules are not these"
+            )
+        track = rules.track(told["track"])
+        runs = _runs(track, told["method"])
+    except FedgrainError as error:
+        raise BenchmarkError(f"{path}: {error}") from None
     wanted = {f"{run.name}/{name}" for run in runs for name in (*KEPT, PREDICTIONS)}
     wrong = sorted(wanted ^ set(content))
     if wrong:
@@ -203,6 +208,7 @@ def _cell(path: Path, rules: Protocol, run: PlannedRun, place: RunFolder) -> Cel
     try:
         different = differences(place.read_config(), run.config)
         result = place.read_result()
+        place.check_metrics()
     except FedgrainError as error:
         raise BenchmarkError(f"{path}: {str(error).replace(str(place.path), run.name)}") from None
     if different:
@@ -256,15 +262,16 @@ def _zipped(content: Mapping[str, bytes]) -> bytes:
 
 def _unzipped(path: Path) -> dict[str, Any]:
     """Return the files of a zip by name, in memory; none may be large."""
+    raw = read_bytes(path)
     try:
-        with zipfile.ZipFile(io.BytesIO(read_bytes(path))) as archive:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             entries = archive.infolist()
             if sum(entry.file_size for entry in entries) > _LARGEST or len(entries) > 10_000:
-                raise BenchmarkError(f"{path}: larger than any result; it is not read")
+                raise zipfile.BadZipFile("larger than any result")
             found = {}
             for entry in entries:
                 with archive.open(entry) as file:
                     found[entry.filename] = file.read(_LARGEST)
             return found
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
+    except (*DAMAGE, ValueError, OSError) as error:  # bz2 raises OSError
         raise BenchmarkError(f"{path}: not a packed result ({error}); pack it again") from None

@@ -66,6 +66,7 @@ def run_method(args: argparse.Namespace) -> None:
 
     prefer_portable()  # before anything loads numpy or torch
     from fedgrain.benchmark import check_frozen, read_protocol
+    from fedgrain.benchmark.own_parts import check_own_parts
     from fedgrain.cli.study import progress_bar
     from fedgrain.cores import available_cores
     from fedgrain.errors import BenchmarkError
@@ -78,12 +79,14 @@ def run_method(args: argparse.Namespace) -> None:
     rules = read_protocol(args.version)
     track = rules.track(args.track)
     folder = args.out or Path("studies") / f"benchmark-{args.version}-{args.track}"
-    study = track.study(_methods(folder, track, args.methods, args.trust_code))
+    before, new = _methods(folder, track, args.methods, args.trust_code)
+    study = track.study([*before, *new])
     jobs = available_cores() if args.jobs is None else args.jobs
     if jobs < 1:
         raise BenchmarkError(f"--jobs is {jobs}, but must be at least 1")
     print("checking data, splits and knowledge by hash", file=sys.stderr)
     check_frozen(rules, track)
+    check_own_parts(track, new)
     bar = progress_bar(folder)
     try:
         with local_workers(jobs) as executor:
@@ -98,14 +101,16 @@ def run_method(args: argparse.Namespace) -> None:
         sys.exit(1)
 
 
-def _methods(folder: Path, track: Track, typed: Sequence[str], trust: bool) -> list[str]:
+def _methods(
+    folder: Path, track: Track, typed: Sequence[str], trust: bool
+) -> tuple[Sequence[str], Sequence[str]]:
     """Return the methods of the folder and the new ones; refuse code that only the folder names."""
     from fedgrain.errors import BenchmarkError
     from fedgrain.studies.study_file import read_study
 
     methods = list(dict.fromkeys(typed))
     if not (folder / "study.toml").exists():
-        return methods
+        return (), methods
     before = read_study(folder / "study.toml")
     code = before.code() - track.study(methods).code()
     if code and not trust:
@@ -113,7 +118,7 @@ def _methods(folder: Path, track: Track, typed: Sequence[str], trust: bool) -> l
             f"{folder}: its study names {sorted(code)[0]!r}, code that would run on this machine; "
             "if you trust its author, add --trust-code"
         )
-    return [*before.methods, *(m for m in methods if m not in before.methods)]
+    return before.methods, [m for m in methods if m not in before.methods]
 
 
 def submit_result(args: argparse.Namespace) -> None:
@@ -137,11 +142,11 @@ def submit_result(args: argparse.Namespace) -> None:
             "fedgrain benchmark run"
         )
     track, out = read_protocol(version).track(name), args.out or args.folder / "submissions"
-    out.mkdir(parents=True, exist_ok=True)
+    trust = args.trust_code or (track.study(args.methods).code() if args.methods else False)
     written = []
     for method in args.methods or study.methods:
         path = out / f"{version}-{name}-{safe_name(method)}.zip"
-        pack(args.folder, track, method, path, args.trust_code)
+        pack(args.folder, track, method, path, trust)
         written.append(str(path))
         print(f"packed {method}: {path}", file=sys.stderr if args.json else sys.stdout)
     if args.json:

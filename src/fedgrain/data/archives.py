@@ -26,7 +26,7 @@ from fedgrain.files import sync_folder
 
 _MAX_MEMBERS = 5_000_000
 _MAX_RATIO = 100  # images hardly compress; zeros compress a thousandfold and more
-_DAMAGE = (
+DAMAGE = (
     tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError,
     RuntimeError,  # zipfile raises it for a password, or an unknown compression
 )  # fmt: skip
@@ -64,7 +64,7 @@ def unpack(archive: Path, target: Path) -> None:
         limit = archive.stat().st_size * _MAX_RATIO + _FREE_BYTES
         try:
             (_unpack_zip if archive.suffix == ".zip" else _unpack_tar)(archive, folder, limit)
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise damaged(archive, error) from None
         except OSError as error:
             if error.errno is None:  # gzip and bz2 raise it for a damaged stream

@@ -71,6 +71,18 @@ def check_settings(config: Config) -> None:
             )
 
 
+def check_server(config: Config) -> None:
+    """Refuse settings of the server's optimiser without one; Flower's strategies bring their own.
+
+    So this is no part of ``check_settings``.
+    """
+    if config.server_optimizer == "none" and (config.server_lr, config.server_momentum) != (1, 0):
+        raise ConfigError(
+            "server_lr and server_momentum need an optimizer at the server; choose one with "
+            "server_optimizer, or leave them out"
+        )
+
+
 def _check_schedule(config: Config) -> None:
     """Refuse settings of a schedule that another one does not use."""
     for name in ("step_rounds", "step_factor"):

@@ -15,12 +15,13 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from fedgrain.arithmetic import one_thread
-from fedgrain.errors import ConfigError, RunError
+from fedgrain.errors import RunError
 from fedgrain.federated.algorithm import build_algorithm
 from fedgrain.models.model_folder import load
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.config import Config
+from fedgrain.preparation.config_checks import check_server
 from fedgrain.preparation.plan import plan_of
 from fedgrain.preparation.prepare import prepare
 from fedgrain.preparation.trunk import with_weights_hash
@@ -47,11 +48,7 @@ def run(
     for one per core; it does not change the result. ``device`` is "cpu", "cuda" or "auto";
     on CUDA results are close, but not equal to the bit.
     """
-    if config.server_optimizer == "none" and (config.server_lr, config.server_momentum) != (1, 0):
-        raise ConfigError(
-            "server_lr and server_momentum need an optimizer at the server; choose one with "
-            "server_optimizer, or leave them out"
-        )
+    check_server(config)
     place = RunFolder(folder) if folder is not None else None
     with place.locked() if place else nullcontext(), one_thread():
         config = completed(config, place.begun() if place else None)

@@ -131,7 +131,8 @@ class RunFolder:
     def check_config(self) -> None:
         """Refuse settings that have changed since the run started."""
         checksum = self._surroundings().get("config_sha256")
-        if checksum is not None and digest([read_bytes(self.config)]) not in checksum:
+        known = checksum if isinstance(checksum, list) else [checksum]
+        if checksum is not None and digest([read_bytes(self.config)]) not in known:
             raise RunError(
                 f"{self.config}: changed since the run started; restore it, or copy "
                 "it elsewhere, change it there and run it in a new folder"
@@ -277,6 +278,10 @@ class RunFolder:
         if checksum is not None and self.metrics_digest(count) != checksum:
             raise damaged(self.metrics, AGAIN, RunError)
 
+    def check_metrics(self) -> None:
+        """Refuse metrics that are not those of the result."""
+        self.check_lines(*self._read_result()[1])
+
     def _raw_lines(self) -> list[bytes]:
         raw = read_bytes(self.metrics) if self.metrics.exists() else b""
         return [line + b"\n" for line in raw.split(b"\n")[:-1]]
@@ -294,9 +299,10 @@ class RunFolder:
         if not checked:
             warn_unchecked(self.result)
             return values, (0, None)
-        if not isinstance(rounds, dict) or not {"lines", "sha256"} <= rounds.keys():
+        told = rounds if isinstance(rounds, dict) else {}
+        if not isinstance(told.get("lines"), int) or "sha256" not in told:
             raise RunError(f"{self.result}: metrics is missing or damaged; {AGAIN}")
-        return values, (rounds["lines"], rounds["sha256"])
+        return values, (told["lines"], told["sha256"])
 
     def write_result(self, values: dict[str, Any], lines: int) -> None:
         """Write the result of the run, with the checksum of its lines of metrics."""

@@ -95,8 +95,12 @@ class Method:
 
     @property
     def baseline(self) -> bool:
-        """Whether it is a head trained by FedAvg under the paper's rule, as the paper compares."""
-        return self.bound is None and (self.algorithm, self.supervision) == ("fedavg", "paper")
+        """Whether it is a head trained by FedAvg under the paper's rule, as the paper compares.
+
+        A variant is none: it is a rival, or the same head again.
+        """
+        plain = self.bound is None and not self.own
+        return plain and (self.algorithm, self.supervision) == ("fedavg", "paper")
 
 
 def rate_owner(algorithm: str, head: str) -> str:
@@ -122,9 +126,12 @@ def parse_method(name: str) -> Method:
 def _own_settings(name: str, texts: list[str]) -> dict[str, Any]:
     """Read the settings of a variant; it cannot change those of the grid."""
     try:
-        own = dict(setting_of(text) for text in texts)
+        pairs = [setting_of(text) for text in texts]
     except ConfigError as error:
         raise StudyError(f"method {name!r}: {error}") from None
+    own = dict(pairs)
+    if len(own) < len(pairs):
+        raise StudyError(f"method {name!r} has a setting twice; keep one")
     for key in own:
         if key in GRID and key != "first_stage_supervision":
             raise StudyError(f"method {name!r}: {key} is decided by the grid of a study")

@@ -60,7 +60,8 @@ def chosen_study(
     )
     if is_file(study):
         methods = [parse_method(name) for name in parts.get("methods", ())]
-        typed = {*parts.get("datasets", ()), *(method.head for method in methods)}
+        typed = {*parts.get("datasets", ())}
+        typed |= {name for method in methods for name in (method.algorithm, method.head)}
         for given in (*(method.own for method in methods), common, of_search):
             typed |= {value for value in given.values() if isinstance(value, str)}
         for config in found.of_first_seed():

@@ -18,6 +18,7 @@ from fedgrain import catalogue
 from fedgrain.errors import StudyError
 from fedgrain.preparation import defaults
 from fedgrain.preparation.config import Config
+from fedgrain.preparation.config_checks import check_server
 from fedgrain.preparation.defaults import CLIENTS, federation
 from fedgrain.preparation.setting_fields import toml_value
 from fedgrain.studies.methods import (
@@ -81,7 +82,8 @@ class Study:
             )
         if self.zero_shot and self.skews != (0.0,):
             raise StudyError("zero-shot needs alpha 0: set alphas to 0")
-        self.of_first_seed()  # refuse bad settings before any run
+        for config in self.of_first_seed():  # refuse bad settings before any run
+            check_server(config)
 
     @property
     def simulated(self) -> bool:
