@@ -25,18 +25,21 @@ def told_means(folder: Path, results: Results, value: str) -> dict[Cell, float]:
 
 
 def cell_means(folder: Path, results: Results, by_run: Mapping[str, float]) -> dict[Cell, float]:
-    """Return the mean of a value over the runs of each cell for which there is one."""
+    """Return the mean of a value over the runs of each cell.
+
+    A cell is left out unless all seeds that its score is the mean of have the value: a mean over
+    other seeds would stand beside it.
+    """
     study, rates = results.study, StudyFolder(folder).rates()
-    means = {}
+    metric, means = list(results.metrics)[-1], {}
     for dataset, method, alpha in product(study.datasets, study.methods, study.alphas):
-        values = [
-            by_run[name]
-            for seed in study.seeds
+        names = [
+            name
+            for seed in results.by_seed(dataset, method, alpha, metric)
             for name in cell_runs(study, dataset, method, alpha, seed, rates)
-            if name in by_run
         ]
-        if values:
-            means[dataset, method, alpha] = fmean(values)
+        if names and all(name in by_run for name in names):
+            means[dataset, method, alpha] = fmean(by_run[name] for name in names)
     return means
 
 

@@ -130,3 +130,14 @@ def test_the_papers_questions_are_answered_over_common_seeds_and_without_bounds(
     (study / "runs" / "cifar100-flat-softmax-paper-alpha0.9-seed49" / "result.json").unlink()
     row = cells(questions(read_results(study)).splitlines()[2])
     assert row[:4] == ["0.9", "not run", "not run", "+0.090"]
+
+
+def test_a_mean_over_other_seeds_stands_beside_no_score(study):
+    """The last method has one seed left, the others three."""
+    from published.cells import cell_means
+
+    results = read_results(study)
+    scored = {path.parent.name: 0.5 for path in study.glob("runs/*/result.json")}
+    assert set(cell_means(study, results, scored)) == {("cifar100", m, 0.9) for m in METHODS}
+    scored = {name: value for name, value in scored.items() if "seed47" in name}
+    assert set(cell_means(study, results, scored)) == {("cifar100", METHODS[2], 0.9)}
