@@ -127,6 +127,18 @@ def test_packing_is_whole_and_says_what_is_unfinished(tmp_path, capsys):
     assert not (tmp_path / "submissions").exists()
 
 
+def test_ctrl_c_says_how_to_go_on(monkeypatch, tmp_path, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedgrain.studies.execute.run_study", interrupted)
+    monkeypatch.setattr("fedgrain.benchmark.check_frozen", lambda *_: None)
+    monkeypatch.setattr("fedgrain.arithmetic.prefer_portable", lambda: None)
+    given = ["--method", "flat-softmax/paper", "--out", str(tmp_path), "--jobs", "1"]
+    assert main(["benchmark", "run", "v1", *given]) == 130
+    assert "the same command resumes from the last complete rounds" in capsys.readouterr().err
+
+
 def test_a_method_is_run_packed_and_checked(monkeypatch, tmp_path, capsys):
     """One seed and one round of the glyphs, by an algorithm and a head of one's own."""
     rules = read_protocol("v1")

@@ -183,6 +183,17 @@ def test_what_is_wrong_inside_a_packed_result_comes_with_its_name(result, tmp_pa
         assert f"error: {path}: " in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_file_that_is_in_the_zip_twice_is_refused(result, tmp_path, capsys):
+    path = tmp_path / "a.zip"
+    path.write_bytes(result.read_bytes())
+    with zipfile.ZipFile(path, "a") as archive:
+        name = archive.namelist()[0]
+        archive.writestr(name, archive.read(name))
+    assert main(["benchmark", "check", str(path)]) == 2
+    assert f"{path}: not a packed result ({name} is in it twice)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("method", ["deflated", "bzip2", "lzma", "password"])
 def test_a_zip_that_cannot_be_unpacked_is_one_sentence(result, tmp_path, capsys, method):
     kinds = {"bzip2": zipfile.ZIP_BZIP2, "lzma": zipfile.ZIP_LZMA}

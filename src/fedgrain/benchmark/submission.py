@@ -268,8 +268,10 @@ def _unzipped(path: Path) -> dict[str, Any]:
             entries = archive.infolist()
             if sum(entry.file_size for entry in entries) > _LARGEST or len(entries) > 10_000:
                 raise zipfile.BadZipFile("larger than any result")
-            found = {}
+            found: dict[str, Any] = {}
             for entry in entries:
+                if entry.filename in found:
+                    raise zipfile.BadZipFile(f"{entry.filename} is in it twice")
                 with archive.open(entry) as file:
                     found[entry.filename] = file.read(_LARGEST)
             return found

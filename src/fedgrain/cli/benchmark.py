@@ -91,6 +91,11 @@ def run_method(args: argparse.Namespace) -> None:
     try:
         with local_workers(jobs) as executor:
             outcome = run_study(study, folder, executor, bar)
+    except KeyboardInterrupt:
+        bar.close()
+        told = "\nstopped; the same command resumes from the last complete rounds"
+        print(told, file=sys.stderr)
+        raise
     finally:
         bar.close()
     tables = score_tables(read_results(folder))
