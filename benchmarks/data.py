@@ -22,10 +22,10 @@ import numpy as np
 from PIL import Image
 
 from fedgrain.data import load_dataset
-from fedgrain.data.cache import create_images, folder_of
-from fedgrain.data.decode import Decoding, decode_files
-from fedgrain.data.places import find_source
 from fedgrain.data.tiny_imagenet import LAYOUT, list_tiny_imagenet
+from fedgrain.images.cache import create_images, folder_of
+from fedgrain.images.decode import Decoding, decode_files
+from fedgrain.images.places import find_source
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 SECOND_LOAD = """

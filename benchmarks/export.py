@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 
 from fedgrain.arithmetic import one_thread
 from fedgrain.data import load_dataset
-from fedgrain.data.images import UNKNOWN_STATISTICS
 from fedgrain.engines import ModelSpec
 from fedgrain.exports.agreement import compared, drawn_images
 from fedgrain.exports.onnx_file import onnx_bytes, onnx_session
 from fedgrain.exports.tracing import quiet, traced
 from fedgrain.heads import build_head
+from fedgrain.images.images import UNKNOWN_STATISTICS
 from fedgrain.models.model_folder import ModelDescription
 from fedgrain.models.trained_model import TrainedModel
 from fedgrain.nets import build_net

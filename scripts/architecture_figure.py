@@ -17,7 +17,8 @@ FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 HOLDS = {
     "taxonomy": "the tree",
     "knowledge": "who knows what",
-    "data": "images",
+    "images": "arrays on disk",
+    "data": "data sets",
     "folders": "own images",
     "importers": "other formats in",
     "readers": "one per format",
@@ -29,7 +30,8 @@ HOLDS = {
     "federated": "algorithms",
     "engines": "where clients train",
     "models": "trained models",
-    "preparation": "config, federation",
+    "config": "settings",
+    "preparation": "a federation",
     "runs": "one run",
     "exports": "models out",
     "studies": "many runs",
@@ -42,6 +44,7 @@ HOLDS = {
     "deployment": "Flower: rounds",
     "sites": "Flower: sites",
     "membership": "Flower: who takes part",
+    "oversight": "Flower: is it well?",
     "pictures": "drawn",
     "pages": "blocks, tables",
     "sections": "looks at a model",
@@ -63,7 +66,7 @@ GIVES = {  # what flows from a room to the next one, where there is a word for i
     "preparation": "federation",
     "exports": "results",
     "messages": "updates",
-    "membership": "run folders",
+    "oversight": "run folders",
 }
 COLUMNS, WIDTH, HEIGHT = 5, 2.3, 1.0
 ROWS = -(-len(ROOMS) // COLUMNS)

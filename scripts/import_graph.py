@@ -25,11 +25,11 @@ GROUND = (
     "arithmetic", "plugins", "catalogue", "lazy", "checked_json", "tensor_files",
 )  # fmt: skip
 ROOMS = (
-    "taxonomy", "knowledge", "data", "folders", "importers", "readers", "nets", "heads", "scoring",
-    "calibration", "trunks", "federated", "engines", "models", "preparation", "runs", "exports",
-    "studies", "tables", "benchmark", "policy", "records", "messages", "handover", "deployment",
-    "sites", "membership", "pictures", "pages", "sections", "report", "refinement", "terminal",
-    "flower_commands", "cli",
+    "taxonomy", "knowledge", "images", "data", "folders", "importers", "readers", "nets", "heads",
+    "scoring", "calibration", "trunks", "federated", "engines", "models", "config", "preparation",
+    "runs", "exports", "studies", "tables", "benchmark", "policy", "records", "messages",
+    "handover", "deployment", "sites", "membership", "oversight", "pictures", "pages", "sections",
+    "report", "refinement", "terminal", "flower_commands", "cli",
 )  # fmt: skip
 
 

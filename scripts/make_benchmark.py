@@ -18,8 +18,8 @@ from typing import Any
 from fedgrain.benchmark.frozen import frozen
 from fedgrain.benchmark.protocol import Track, knowledge_file, split_file
 from fedgrain.checksums import digest
+from fedgrain.config.setting_fields import toml_value
 from fedgrain.files import write_text
-from fedgrain.preparation.setting_fields import toml_value
 
 HOME = Path(__file__).resolve().parents[1] / "src/fedgrain/benchmark"
 

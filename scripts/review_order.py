@@ -26,11 +26,11 @@ from tqdm import tqdm
 
 from fedgrain import Config
 from fedgrain.arithmetic import one_thread
+from fedgrain.config.by_data import completed
 from fedgrain.federated.algorithm import build_algorithm
 from fedgrain.files import write_text
 from fedgrain.knowledge import project_known
 from fedgrain.models.trained_model import TrainedModel
-from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.prepare import Prepared, prepare
 from fedgrain.preparation.trunk import with_weights_hash
 from fedgrain.randomness import numpy_generator

@@ -21,11 +21,11 @@ from tqdm import tqdm
 
 from fedgrain.arithmetic import one_thread
 from fedgrain.checked_json import read_checked_json
-from fedgrain.data.images import LabelledImages
+from fedgrain.config.config_texts import read_config
 from fedgrain.errors import TaxonomyError
 from fedgrain.files import write_text
+from fedgrain.images.images import LabelledImages
 from fedgrain.models.model_folder import load
-from fedgrain.preparation.config_texts import read_config
 from fedgrain.preparation.prepare import load_images
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.metrics import Nodes, hierarchical_scores

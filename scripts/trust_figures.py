@@ -31,11 +31,11 @@ from fedgrain.calibration.restriction import restricted
 from fedgrain.calibration.score_counts import ScoreCounts
 from fedgrain.calibration.strangeness import strangeness
 from fedgrain.calibration.temperature_sums import best_temperature, sums_by_depth
+from fedgrain.config.config import Config
 from fedgrain.data import LabelledImages, load_dataset
 from fedgrain.heads import DecoupledModel
 from fedgrain.models.model_folder import load
 from fedgrain.models.trained_model import TrainedModel
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import load_images, server_validation
 from fedgrain.preparation.zero_shot import hide_unseen, seen_leaves
 from fedgrain.randomness import numpy_generator

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fedgrain.data.images import UNKNOWN_STATISTICS
 from fedgrain.engines import ClientTrainer, ModelSpec, SequentialEngine
 from fedgrain.federated import Client, Federation, ImageSource, LabelledPart, Task, TrainingSettings
+from fedgrain.images.images import UNKNOWN_STATISTICS
 from fedgrain.taxonomy import Taxonomy
 
 CHILDREN = {"r": ["a", "b", "c"], "a": ["a1", "a2", "a3"], "b": ["b1", "b2"]}

@@ -7,12 +7,12 @@ import pytest
 
 from fedgrain.checked_json import read_checked_json
 from fedgrain.cli import main
+from fedgrain.config.config_texts import read_config, setting_of
 from fedgrain.deployment.app import App, app_privacy
 from fedgrain.deployment.server_settings import site_names
 from fedgrain.errors import FedgrainError
 from fedgrain.knowledge import knowledge_file
 from fedgrain.parsing import MAX_DEPTH, parse_json, parse_toml
-from fedgrain.preparation.config_texts import read_config, setting_of
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.study_file import read_study
 from fedgrain.studies.study_folder import StudyFolder

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from fedgrain.cli import main
-from fedgrain.preparation.config import Config
+from fedgrain.config.config import Config
 from fedgrain.runs.run import run
 from fedgrain.text import one_line
 

@@ -25,7 +25,7 @@ from typing import Any
 # read when Python, torch or numpy starts
 READ_ONCE = ("ATEN", "FEDGRAIN_ARITHMETIC", "MKL", "NPY", "OMP", "ONEDNN", "OPENBLAS", "PYTHONHASH")
 LOADED = ("fedgrain.cli", "fedgrain.runs.run", "fedgrain.folders.folder")
-LOADED_FOR = {"flower": ("fedgrain.sites.site", "fedgrain.membership.check")}
+LOADED_FOR = {"flower": ("fedgrain.sites.site", "fedgrain.oversight.check")}
 
 
 class WarmProcesses:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from fedgrain.data.places import cache_directory
+from fedgrain.images.places import cache_directory
 
 REQUIREMENTS = {
     "flower": ["flwr[simulation]==1.41.0"],

@@ -14,7 +14,6 @@ import numpy as np
 
 from fedgrain.data import LabelledImages, load_dataset, partition_iid, split_validation
 from fedgrain.data.cifar100 import LAYOUT, NORMALISATION
-from fedgrain.data.places import find_source
 from fedgrain.engines import ClientTrainer, ModelSpec
 from fedgrain.engines.processes import ProcessEngine
 from fedgrain.engines.shared_images import shared
@@ -30,6 +29,7 @@ from fedgrain.federated import (
     Update,
 )
 from fedgrain.federated.averaging import State
+from fedgrain.images.places import find_source
 from fedgrain.taxonomy import DEFAULT_MAX_CHILDREN, coarsen
 from fedgrain.taxonomy.classes import dataset_taxonomy
 

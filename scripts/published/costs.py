@@ -10,8 +10,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from fedgrain.checked_json import read_checked_json
+from fedgrain.config.config_texts import read_config
 from fedgrain.nets import build_net
-from fedgrain.preparation.config_texts import read_config
 from fedgrain.preparation.zero_shot import seen_taxonomy
 from fedgrain.randomness import numpy_generator, torch_generator_from
 from fedgrain.studies.planned_runs import cell_runs

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fedgrain.checked_json import read_checked_json
-from fedgrain.preparation.config_texts import read_config
+from fedgrain.config.config_texts import read_config
 from fedgrain.studies.methods import method_name
 from fedgrain.tables.collect import Results, paper_figures
 from published.cells import Cell, again, cell_means, with_interval

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.checked_json import read_checked_json
-from fedgrain.preparation.config_texts import read_config
+from fedgrain.config.config_texts import read_config
 from fedgrain.studies.planned_runs import plan_runs
 from fedgrain.studies.study_folder import StudyFolder
 from fedgrain.tables.collect import Results

@@ -23,9 +23,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from fedgrain.config.config import Config
     from fedgrain.models.model_folder import load
     from fedgrain.models.trained_model import TrainedModel
-    from fedgrain.preparation.config import Config
     from fedgrain.runs.evaluate import evaluate
     from fedgrain.runs.result import Result
     from fedgrain.runs.rounds import Callback
@@ -35,7 +35,7 @@ else:
         __name__,
         {
             "Callback": "runs.rounds",
-            "Config": "preparation.config",
+            "Config": "config.config",
             "Result": "runs.result",
             "TrainedModel": "models.trained_model",
             "evaluate": "runs.evaluate",

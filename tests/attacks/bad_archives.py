@@ -91,7 +91,7 @@ ARCHIVES: dict[str, Callable[[Path], Path]] = {
 
 def unpacking(make: Callable[[Path], Path]) -> Callable[[World, Path], None]:
     def attempt(world: World, scratch: Path) -> None:
-        from fedgrain.data.archives import unpack
+        from fedgrain.images.archives import unpack
 
         inner = scratch / "a" / "b"
         inner.mkdir(parents=True)

@@ -132,7 +132,7 @@ def _part(module: str, name: str) -> Callable[[Path], Told]:
 
 
 def _config(file: Path) -> Told:
-    from fedgrain.preparation.config_texts import read_config
+    from fedgrain.config.config_texts import read_config
 
     return called(lambda: as_command(lambda: read_config(file).complete().toml()))
 
@@ -201,7 +201,7 @@ def _predicted(world: World) -> Callable[[Path], Told]:
 
 
 def _unpacked(file: Path) -> Told:
-    from fedgrain.data.archives import unpack
+    from fedgrain.images.archives import unpack
 
     return called(lambda: as_command(lambda: unpack(file, file.parent / "unpacked")))
 

@@ -15,7 +15,7 @@ import pytest
 
 import own_parts
 from fedgrain.cli import build_parser, main
-from fedgrain.preparation.config_texts import read_config
+from fedgrain.config.config_texts import read_config
 from fedgrain.runs.run_folder import RunFolder
 from study_parts import heeding_ctrl_c
 

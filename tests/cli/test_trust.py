@@ -15,9 +15,9 @@ from PIL import Image
 import fedgrain
 from fedgrain.checked_json import read_checked_json, write_checked_json
 from fedgrain.cli import main
+from fedgrain.config.config import Config
 from fedgrain.errors import RunError
 from fedgrain.plugins import OWN, named_code
-from fedgrain.preparation.config import Config
 from fedgrain.report.html import write_report
 from fedgrain.runs.operating_curve import curve_of_run
 from fedgrain.studies.study_file import read_study

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fedgrain.data.archives import unpack
 from fedgrain.errors import DataError
+from fedgrain.images.archives import unpack
 
 MODES = {
     "a.tar.gz": "w:gz",

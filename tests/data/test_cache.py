@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 from damage import flips
-from fedgrain.data import cache as cache_module
-from fedgrain.data.cache import drop_images, load_or_build
-from fedgrain.data.decode import Decoding, Listing, load_or_decode
 from fedgrain.errors import DataError
+from fedgrain.images import cache as cache_module
+from fedgrain.images.cache import drop_images, load_or_build
+from fedgrain.images.decode import Decoding, Listing, load_or_decode
 
 KEY = {"dataset": "test"}
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 4, 4, 3), dtype=np.uint8)
@@ -126,7 +126,7 @@ ON_A_SMALL_DISK = """
 import sys, warnings
 import numpy as np
 from fedgrain.cli import main
-from fedgrain.data.decode import Decoding, Listing, load_or_decode
+from fedgrain.images.decode import Decoding, Listing, load_or_decode
 
 warnings.simplefilter("ignore")
 paths = sys.argv[2:]
@@ -181,7 +181,7 @@ def test_a_disk_that_fills_up_meanwhile_is_one_sentence(cache, monkeypatch) -> N
 
 KILLED = """
 import sys, time
-from fedgrain.data.cache import load_or_build
+from fedgrain.images.cache import load_or_build
 
 def build(folder):
     (folder / "images.npy").write_bytes(b"half")

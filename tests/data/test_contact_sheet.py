@@ -2,7 +2,7 @@ import numpy as np
 from PIL import Image
 
 from fedgrain.data import LabelledImages, load_dataset
-from fedgrain.data.contact_sheet import GAP, HEADING, NAME_WIDTH, write_contact_sheets
+from fedgrain.images.contact_sheet import GAP, HEADING, NAME_WIDTH, write_contact_sheets
 from fedgrain.taxonomy import Taxonomy
 
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedgrain.data.cache import load_or_build
-from fedgrain.data.decode import Decoding, Listing, decode_files, decode_image, load_or_decode
 from fedgrain.errors import DataError
+from fedgrain.images.cache import load_or_build
+from fedgrain.images.decode import Decoding, Listing, decode_files, decode_image, load_or_decode
 
 GENERATOR = np.random.default_rng(0)
 PHOTO = GENERATOR.integers(0, 256, (12, 12, 3), dtype=np.uint8)

@@ -10,8 +10,8 @@ import pytest
 from fedgrain.catalogue import DOWNLOADABLE
 from fedgrain.data import cifar100, download, load_dataset
 from fedgrain.data.load import layouts
-from fedgrain.data.places import find_source
 from fedgrain.errors import DataError
+from fedgrain.images.places import find_source
 
 
 class Mirror:

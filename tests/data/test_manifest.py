@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 from fedgrain.cli import main
-from fedgrain.data.decode import Decoding
 from fedgrain.errors import DataError
 from fedgrain.folders.folder import load_listed
 from fedgrain.folders.folder_report import report_folder
@@ -16,6 +15,7 @@ from fedgrain.folders.labels import Labels
 from fedgrain.folders.manifest import read_manifest
 from fedgrain.folders.manifest_fix import fix_manifest
 from fedgrain.folders.mistakes import ManifestError
+from fedgrain.images.decode import Decoding
 from fedgrain.taxonomy import Taxonomy, read_csv
 
 TREE = "parent,child,name\nanimal,bird,bird\nanimal,cat,Cat\nbird,n1,Brahminy kite\nbird,n2,owl\n"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance
 
-from fedgrain.data.decode import upright_square
 from fedgrain.folders.near_duplicates import _candidates, _shrunk, groups_of, near_duplicates
+from fedgrain.images.decode import upright_square
 from own_parts import few_glyphs
 
 

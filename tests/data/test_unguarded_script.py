@@ -6,7 +6,7 @@ import sys
 SCRIPT = """
 from pathlib import Path
 from fedgrain.cores import process_map
-from fedgrain.data.cache import only_one
+from fedgrain.images.cache import only_one
 
 with only_one(Path({place!r})), process_map(2) as mapper:
     print(list(mapper(abs, [-1])))

@@ -20,7 +20,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedgrain.calibration.temperature_sums import TEMPERATURES
-from fedgrain.data.images import UNKNOWN_STATISTICS
+from fedgrain.config.config import Config
 from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.key_record import Member, Record, Roster
@@ -39,11 +39,11 @@ from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
 from fedgrain.handover.passing import Request
 from fedgrain.heads import DecoupledModel, decouple
+from fedgrain.images.images import UNKNOWN_STATISTICS
 from fedgrain.messages.calibration_counts import calibrated_by_sites, counts_read, sums_read
 from fedgrain.messages.replies import validation_of
 from fedgrain.messages.wire import Counts, counts_of, pairs_of, record_of, state_of
 from fedgrain.models.model_folder import ModelDescription
-from fedgrain.preparation.config import Config
 from fedgrain.runs.calibrate import on_validation
 from fedgrain.scoring.validation_score import ValidationScore
 from fedgrain.sites import site as site_module

@@ -28,6 +28,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
 import faulty
+from fedgrain.config.config import Config
 from fedgrain.deployment.app import App
 from fedgrain.deployment.server import serve
 from fedgrain.deployment.strategies import StrategyAverage, average_by
@@ -36,7 +37,6 @@ from fedgrain.federated.averaging import ServerSettings, State
 from fedgrain.federated.engine import distance
 from fedgrain.messages.limits import count_limit
 from fedgrain.messages.wire import WHOLE, counts_of, record_of, state_of
-from fedgrain.preparation.config import Config
 from fedgrain.runs.run import run
 from fedgrain.sites.site import Site, open_site
 from flower_wire import Answer, Wire, at

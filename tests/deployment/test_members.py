@@ -19,6 +19,7 @@ from flwr.supernode.start_client_internal import _verify_fab
 from yaml import safe_load
 
 from fedgrain.cli import main
+from fedgrain.config.config import Config
 from fedgrain.deployment.app import App, app_settings
 from fedgrain.deployment.certificates import (
     flower_bytes,
@@ -32,7 +33,6 @@ from fedgrain.handover.passing import PACKAGE
 from fedgrain.membership.init import Deployment, write_deployment
 from fedgrain.membership.join import SiteCredentials
 from fedgrain.membership.members import add, remove, renew, sign
-from fedgrain.preparation.config import Config
 
 SITES = ("museum", "zoo")
 

@@ -25,6 +25,7 @@ from flwr.app import Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedgrain.cli import main
+from fedgrain.config.config import Config
 from fedgrain.deployment.app import App, app_privacy, write_app
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.ledger import ServerLedger, SiteLedger
@@ -39,7 +40,6 @@ from fedgrain.federated.fedbdft import FedBDFT
 from fedgrain.handover.passing import Request
 from fedgrain.messages.wire import by_branch, pack, state_of
 from fedgrain.models.model_folder import load
-from fedgrain.preparation.config import Config
 from fedgrain.records.audit import read_audit
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.sites.answers import Answering

@@ -23,6 +23,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from PIL import Image
 
 from fedgrain.cli import main
+from fedgrain.config.config import Config
 from fedgrain.deployment.app import App, write_app
 from fedgrain.deployment.entry_points import server_app, without_traceback
 from fedgrain.deployment.server import serve
@@ -30,7 +31,6 @@ from fedgrain.deployment.server_settings import Operation
 from fedgrain.deployment.server_side import server_side
 from fedgrain.errors import DeploymentError, RunError
 from fedgrain.models import model_folder
-from fedgrain.preparation.config import Config
 from fedgrain.records.audit import read_audit
 from fedgrain.runs.rounds import train_and_test
 from fedgrain.runs.run_folder import RunFolder

@@ -13,8 +13,8 @@ from fedgrain import Config
 from fedgrain.cli import main
 from fedgrain.deployment.certificates import read_public_key, write_key_pair
 from fedgrain.deployment.key_record import Member, Record
-from fedgrain.membership.exposition import figures, serve, site_figures
-from fedgrain.membership.status import read_status
+from fedgrain.oversight.exposition import figures, serve, site_figures
+from fedgrain.oversight.status import read_status
 from fedgrain.records.chain import Chain
 
 SITES = ("museum", "zoo", "park")

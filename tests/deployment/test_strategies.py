@@ -13,10 +13,10 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedgra
 
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedgrain.config.config import Config
 from fedgrain.deployment.strategies import ROBUST, STEPPING, average_by
 from fedgrain.errors import DeploymentError
 from fedgrain.federated.averaging import RunningAverage, ServerSettings, State
-from fedgrain.preparation.config import Config
 
 PARAMETERS = frozenset({"weight", "bias"})
 CONFIG = Config(server_lr=0.7, server_momentum=0.8)

@@ -17,6 +17,7 @@ import torch
 
 import faulty
 from fedgrain.arithmetic import one_thread
+from fedgrain.config.config import Config
 from fedgrain.engines import ClientTrainer, Validator
 from fedgrain.engines.processes import ProcessEngine
 from fedgrain.engines.shared_images import handle, shared
@@ -24,7 +25,6 @@ from fedgrain.errors import RunError
 from fedgrain.federated import Task, Update
 from fedgrain.federated.engine import checked
 from fedgrain.federated.faults import Fault
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import prepare
 from fedgrain.runs.run import run
 from warm_processes import WarmProcesses

@@ -10,8 +10,8 @@ from PIL import Image, ImageOps
 import fedgrain
 from doc_pages import ROOT, commands
 from fedgrain.cli import main
-from fedgrain.data.decode import decode_image
 from fedgrain.exports import HubModel
+from fedgrain.images.decode import decode_image
 from own_parts import few_glyphs
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from fedgrain.config.config import Config
 from fedgrain.errors import CodeError, DivergedError, FederationError
 from fedgrain.federated import LocalSettings, TrainingSettings, Update
 from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import Fault, Kind, diverged
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.fedbdft import FedBDFT
-from fedgrain.preparation.config import Config
 from fedgrain.runs.run import run
 from fedgrain.runs.run_folder import RunFolder
 from old_folders import without_checksums

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fedgrain.config.config import Config
 from fedgrain.errors import ConfigError
 from fedgrain.federated import LocalSettings, TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
 from fedgrain.federated.scaffold import Scaffold
 from fedgrain.federated.schedules import Schedule
-from fedgrain.preparation.config import Config
 from small_federation import engine, federation
 
 LABELS = [["a1", "b2", "c", "a3"], ["a2", "b1", "c", "a1", "b2", "a3"], ["c", "c", "a1"]]

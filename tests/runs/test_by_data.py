@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import fedgrain
+from fedgrain.config.by_data import completed
+from fedgrain.config.config_texts import read_config
 from fedgrain.errors import RunError
-from fedgrain.preparation.by_data import completed
-from fedgrain.preparation.config_texts import read_config
 from fedgrain.runs.run_folder import RunFolder
 from own_site import own, site
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fedgrain import Config
 from fedgrain.catalogue import ALGORITHMS, DATASETS, HEADS, SUPERVISIONS
+from fedgrain.config.config_texts import differences, read_config
 from fedgrain.errors import ConfigError
-from fedgrain.preparation.config_texts import differences, read_config
 
 
 @pytest.mark.parametrize(

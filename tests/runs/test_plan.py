@@ -4,7 +4,7 @@ import pytest
 
 from fedgrain import Config
 from fedgrain.cli.run import progress_bar, time_left
-from fedgrain.preparation.by_data import completed
+from fedgrain.config.by_data import completed
 from fedgrain.preparation.plan import plan_of
 from fedgrain.preparation.prepare import prepare
 from own_site import own, site

@@ -17,11 +17,11 @@ from PIL import Image
 import fedgrain
 from fedgrain import Callback, run
 from fedgrain.cli import main
+from fedgrain.config.config import Config
+from fedgrain.config.config_texts import read_config
 from fedgrain.errors import ConfigError, DataError, HeadError, KnowledgeError, NetError, RunError
 from fedgrain.federated import TrainingSettings
 from fedgrain.federated.fedavg import FedAvg
-from fedgrain.preparation.config import Config
-from fedgrain.preparation.config_texts import read_config
 from fedgrain.preparation.prepare import prepare
 from fedgrain.runs.checkpoint import load_progress
 from fedgrain.runs.run_folder import RunFolder

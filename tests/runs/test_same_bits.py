@@ -10,18 +10,18 @@ import pytest
 
 import fedgrain
 from fedgrain import Callback
-from fedgrain.preparation.config_texts import read_config
+from fedgrain.config.config_texts import read_config
 from fedgrain.runs.run_folder import RunFolder
 
 RUN = """
 import sys, fedgrain
-from fedgrain.preparation.config_texts import read_config
+from fedgrain.config.config_texts import read_config
 fedgrain.run(read_config(sys.argv[1]), sys.argv[2])
 """
 DIE_WHILE_WRITING = """
 import resource, signal, sys, fedgrain
 from pathlib import Path
-from fedgrain.preparation.config_texts import read_config
+from fedgrain.config.config_texts import read_config
 
 config, folder, stage, number = sys.argv[1:]
 

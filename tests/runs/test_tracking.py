@@ -110,7 +110,7 @@ def test_mlflow_reads_every_round_and_the_config(small, tmp_path, mlflow_store):
 
 WANDB = """
 import sys, fedgrain
-from fedgrain.preparation.config_texts import read_config
+from fedgrain.config.config_texts import read_config
 from fedgrain.runs.tracking import Tracking
 
 class StopAfter(fedgrain.Callback):

@@ -13,8 +13,8 @@ from PIL import Image
 
 import fedgrain
 from fedgrain.checked_json import read_checked_json, write_checked_json
-from fedgrain.data.any_images import as_pixels
 from fedgrain.errors import DataError, RunError
+from fedgrain.images.any_images import as_pixels
 from fedgrain.runs.evaluate import evaluate
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.taxonomy import Taxonomy

@@ -16,9 +16,9 @@ import fedgrain
 from fedgrain import Config
 from fedgrain.checked_json import read_checked_json
 from fedgrain.cli import main
+from fedgrain.config.config_texts import differences, read_config
 from fedgrain.errors import StudyError
 from fedgrain.models.model_folder import load
-from fedgrain.preparation.config_texts import differences, read_config
 from fedgrain.preparation.prepare import load_images, prepare
 from fedgrain.report.study_page import study_page
 from fedgrain.runs.evaluate import evaluate

@@ -12,8 +12,8 @@ import pytest
 
 from fedgrain import Config
 from fedgrain.checked_json import read_checked_json
-from fedgrain.data.decode import _mapper
 from fedgrain.errors import ConfigError, FedgrainError, StudyError
+from fedgrain.images.decode import _mapper
 from fedgrain.runs.run import run
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.execute import run_study

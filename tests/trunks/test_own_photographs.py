@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 
 import fedgrain
-from fedgrain.data.decode import decode_image
 from fedgrain.folders.folder import load_folder
 from fedgrain.folders.image_paths import find_images
+from fedgrain.images.decode import decode_image
 from fedgrain.models.model_folder import load
 from fedgrain.models.predict_files import Asked, predict_files
 from fedgrain.preparation.prepare import prepare

@@ -26,7 +26,7 @@ from trunk_parts import FullCopy, TrunkNet
 
 RUN = """
 import sys, fedgrain
-from fedgrain.preparation.config_texts import read_config
+from fedgrain.config.config_texts import read_config
 fedgrain.run(read_config(sys.argv[1]), sys.argv[2])
 """
 

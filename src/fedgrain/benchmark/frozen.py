@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from fedgrain.benchmark.protocol import Protocol, Track, knowledge_file, split_file
+from fedgrain.config.config import Config
 from fedgrain.data import LabelledImages
 from fedgrain.errors import BenchmarkError
 from fedgrain.preparation.client_knowledge import client_knowledge
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, prepare
 
 _LINE = 100  # images in a line of a split

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.benchmark.protocol import Protocol, Track, read_protocol
-from fedgrain.data.archives import DAMAGE
+from fedgrain.config.config_texts import differences
 from fedgrain.errors import BenchmarkError, FedgrainError
 from fedgrain.files import read_bytes, written_whole
+from fedgrain.images.archives import DAMAGE
 from fedgrain.parsing import parse_json
 from fedgrain.plugins import Trust
-from fedgrain.preparation.config_texts import differences
 from fedgrain.preparation.prepare import Prepared
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.summary import score

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedgrain.calibration.record import Calibration
-    from fedgrain.data.images import LabelledImages
+    from fedgrain.images.images import LabelledImages
     from fedgrain.models.trained_model import TrainedModel
 
 _OTHER_DATA = (

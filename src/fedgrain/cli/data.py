@@ -112,7 +112,7 @@ def _run_get(args: argparse.Namespace) -> None:
 def _run_list(args: argparse.Namespace) -> None:
     """Print where each data set is found."""
     from fedgrain.data.load import layouts
-    from fedgrain.data.places import data_directories, find_source
+    from fedgrain.images.places import data_directories, find_source
 
     found = {name: find_source(layout) for name, layout in layouts().items()}
     searched = [str(place) for place in data_directories()]
@@ -132,7 +132,7 @@ def _run_show(args: argparse.Namespace) -> None:
     data, report, paths = _loaded(args)
     found = _labellers(args, data) if args.model else None
     if args.out:
-        from fedgrain.data.contact_sheet import write_contact_sheets
+        from fedgrain.images.contact_sheet import write_contact_sheets
 
         sheets = write_contact_sheets(data, args.out)
         print(f"drew {len(sheets)} contact sheets in {args.out}", file=sys.stderr)
@@ -189,9 +189,9 @@ def _loaded(
     options = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
     if args.dataset != "folder":
         return load_dataset(args.dataset, root=args.root, **options), None, None
-    from fedgrain.data.decode import Decoding
     from fedgrain.folders.folder import load_listed
     from fedgrain.folders.folder_report import report_folder
+    from fedgrain.images.decode import Decoding
 
     decoding = Decoding(
         args.size or _model_side(args) or _SIZE,

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import algorithm
+from fedgrain.config.config import Config
+from fedgrain.config.config_texts import read_config
 from fedgrain.errors import ConfigError
 from fedgrain.plugins import check_trust
-from fedgrain.preparation.config import Config
-from fedgrain.preparation.config_texts import read_config
 from fedgrain.terminal.arguments import add_json, add_track, add_trust, print_json
 from fedgrain.terminal.one_bar import OneBar
 from fedgrain.text import one_line, spoken_time
@@ -83,7 +83,7 @@ def _config_of(args: argparse.Namespace) -> Config:
     if args.config_file is None:
         return Config(**given)
     if (args.config_file.parent / "environment.json").exists():  # the config of a run
-        from fedgrain.preparation.defaults import as_begun
+        from fedgrain.config.defaults import as_begun
         from fedgrain.runs.run_folder import RunFolder
 
         RunFolder(args.config_file.parent).check_config()
@@ -107,8 +107,8 @@ def _default_folder(config: Config) -> Path:
 def run(args: argparse.Namespace) -> None:
     """Run or resume, and print the result."""
     config = _config_of(args)
+    from fedgrain.config.by_data import completed
     from fedgrain.engines.allocator import keep_freed_memory
-    from fedgrain.preparation.by_data import completed
     from fedgrain.runs.run import run as run_experiment
     from fedgrain.runs.run_folder import RunFolder
     from fedgrain.scoring.validation_score import describe

@@ -1,7 +1,6 @@
 """Images and where they are stored: the benchmarks, the user's own, and an embedded set."""
 
 from fedgrain.data.glyphs import load_glyphs
-from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.data.load import load_dataset
 from fedgrain.data.partition import (
     partition_dirichlet,
@@ -9,6 +8,7 @@ from fedgrain.data.partition import (
     partition_iid,
     split_validation,
 )
+from fedgrain.images.images import LabelledImages, Normalisation
 
 __all__ = [
     "LabelledImages",

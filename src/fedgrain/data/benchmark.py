@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedgrain.data.cache import Stored
-from fedgrain.data.images import LabelledImages, Normalisation
+from fedgrain.images.cache import Stored
+from fedgrain.images.images import LabelledImages, Normalisation
 from fedgrain.taxonomy.classes import class_list, dataset_taxonomy
 
 _SPLIT_NAMES = ("train", "test")

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.data.benchmark import benchmark_images
-from fedgrain.data.cache import folder_of, identity, load_or_build
-from fedgrain.data.images import LabelledImages, Normalisation
-from fedgrain.data.places import Layout, require_source
 from fedgrain.errors import DataError
+from fedgrain.images.cache import folder_of, identity, load_or_build
+from fedgrain.images.images import LabelledImages, Normalisation
+from fedgrain.images.places import Layout, require_source
 from fedgrain.taxonomy.classes import class_list
 
 _MEMBERS = {  # official md5 sums of the files, independent of the archive

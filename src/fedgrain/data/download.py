@@ -10,11 +10,11 @@ from pathlib import Path
 import pooch
 
 from fedgrain.catalogue import DOWNLOADABLE
-from fedgrain.data.archives import unpack
-from fedgrain.data.cache import only_one
 from fedgrain.data.load import layouts
-from fedgrain.data.places import Layout, cache_directory
 from fedgrain.errors import DataError
+from fedgrain.images.archives import unpack
+from fedgrain.images.cache import only_one
+from fedgrain.images.places import Layout, cache_directory
 
 ATTEMPTS = 3
 

@@ -29,8 +29,8 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.errors import DataError
+from fedgrain.images.images import LabelledImages, Normalisation
 from fedgrain.randomness import numpy_generator
 from fedgrain.taxonomy.tree import Taxonomy
 from fedgrain.taxonomy.wordnet import full_taxonomy

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.catalogue import DATASETS
-from fedgrain.data.images import LabelledImages
-from fedgrain.data.places import Layout
 from fedgrain.errors import DataError
+from fedgrain.images.images import LabelledImages
+from fedgrain.images.places import Layout
 from fedgrain.plugins import explained_errors, load_callable, load_named
 
 

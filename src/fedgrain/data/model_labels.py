@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.images import LabelledImages
+from fedgrain.images.images import LabelledImages
 
 _MODEL = re.compile(r"\(model, level \d+\)")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from fedgrain.data.benchmark import benchmark_images
-from fedgrain.data.cache import folder_of, source_identity
-from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, load_or_decode
-from fedgrain.data.images import LabelledImages, Normalisation
-from fedgrain.data.places import Layout, require_source
 from fedgrain.errors import DataError
 from fedgrain.files import read_text
+from fedgrain.images.cache import folder_of, source_identity
+from fedgrain.images.decode import MAX_UNREADABLE, Decoding, Listing, load_or_decode
+from fedgrain.images.images import LabelledImages, Normalisation
+from fedgrain.images.places import Layout, require_source
 from fedgrain.taxonomy.classes import class_list
 
 _ANNOTATIONS = "val/val_annotations.txt"

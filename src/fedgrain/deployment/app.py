@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fedgrain.config.config import Config
+from fedgrain.config.config_texts import read_config
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.deployment.server_settings import Operation
 from fedgrain.errors import DeploymentError, FedgrainError
@@ -15,8 +17,6 @@ from fedgrain.files import read_text, write_text
 from fedgrain.handover.passing import PACKAGE
 from fedgrain.parsing import parse_toml
 from fedgrain.policy.site_policy import DELTA
-from fedgrain.preparation.config import Config
-from fedgrain.preparation.config_texts import read_config
 from fedgrain.preparation.trunk import decoding_options, trunk_of
 from fedgrain.taxonomy import Taxonomy, read_json, write_json
 from fedgrain.trunks import TrunkSpec

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from flwr.serverapp import Grid
 
-from fedgrain.data.images import UNKNOWN_STATISTICS
+from fedgrain.config.config import Config
 from fedgrain.deployment.app import App
 from fedgrain.deployment.flower_engine import FlowerEngine
 from fedgrain.deployment.key_record import Roster
@@ -22,8 +22,8 @@ from fedgrain.deployment.strategies import average_by
 from fedgrain.engines import BuiltModel, Validator
 from fedgrain.errors import DeploymentError
 from fedgrain.federated import TrainingSettings
+from fedgrain.images.images import UNKNOWN_STATISTICS
 from fedgrain.models.model_folder import ModelDescription
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import (
     Prepared,
     coarse_taxonomy,

@@ -19,10 +19,10 @@ import torch
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import strategy as flower
 
+from fedgrain.config.config import Config
 from fedgrain.errors import DeploymentError, FederationError
 from fedgrain.federated.averaging import RunningAverage, State
 from fedgrain.messages.wire import record_of, state_of
-from fedgrain.preparation.config import Config
 
 OURS = "ours"
 STEPPING = ("FedAvgM", "FedAdam", "FedYogi")

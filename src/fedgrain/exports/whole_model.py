@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgrain.calibration.record import tempered
-from fedgrain.data.images import Normalisation
+from fedgrain.images.images import Normalisation
 from fedgrain.models.trained_model import TrainedModel
 from fedgrain.trunks.frozen import normalised
 from fedgrain.trunks.loading import exportable_part, load_trunk, probe_image

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgrain.data.images import Normalisation
 from fedgrain.errors import FederationError
 from fedgrain.heads.base import check_labels
+from fedgrain.images.images import Normalisation
 from fedgrain.taxonomy.tree import Taxonomy
 
 Indices = NDArray[np.int64]

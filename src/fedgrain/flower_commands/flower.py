@@ -152,7 +152,7 @@ def check(args: argparse.Namespace) -> None:
 
     need_flower()
     from fedgrain.deployment.app import app_privacy
-    from fedgrain.membership.check import (
+    from fedgrain.oversight.check import (
         STAYS,
         Server,
         check_credentials,
@@ -183,7 +183,7 @@ def check(args: argparse.Namespace) -> None:
         findings += check_server(server, register=all(finding.good for finding in own))
     policy = None
     if args.policy is not None:
-        from fedgrain.membership.check_policy import check_policy
+        from fedgrain.oversight.check_policy import check_policy
 
         policy, told = check_policy(args.policy, args.app, args.server)
         findings += told
@@ -216,10 +216,10 @@ def _print_findings(findings: list[Any], counted: dict[str, Any]) -> None:
 
 def init(args: argparse.Namespace) -> None:
     """Write the folder and print the next step."""
+    from fedgrain.config.config import Config
+    from fedgrain.config.config_texts import read_config
     from fedgrain.errors import ConfigError
     from fedgrain.plugins import check_trust
-    from fedgrain.preparation.config import Config
-    from fedgrain.preparation.config_texts import read_config
 
     need_flower()
     from fedgrain.deployment.privacy import Privacy

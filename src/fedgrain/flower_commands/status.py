@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fedgrain.terminal.arguments import add_json, need_flower, print_json
 
 if TYPE_CHECKING:
-    from fedgrain.membership.status import SiteStatus, Status
+    from fedgrain.oversight.status import SiteStatus, Status
 
 _LOOK_SECONDS = 2.0
 _NOTICE_SECONDS = 60.0  # a command may take
@@ -70,7 +70,7 @@ def status(args: argparse.Namespace) -> None:
     from fedgrain.errors import DeploymentError
 
     need_flower()
-    from fedgrain.membership.status import read_status
+    from fedgrain.oversight.status import read_status
 
     if args.notify is not None and not args.follow:
         raise DeploymentError("--notify needs --follow: it acts when a site's state changes")
@@ -148,12 +148,12 @@ def metrics(args: argparse.Namespace) -> None:
     from fedgrain.errors import DeploymentError
 
     need_flower()
-    from fedgrain.membership.exposition import figures, serve, site_figures
+    from fedgrain.oversight.exposition import figures, serve, site_figures
 
     def read() -> Any:
         if args.site:
             return site_figures(args.site)
-        from fedgrain.membership.status import read_status
+        from fedgrain.oversight.status import read_status
 
         return figures(read_status(args.folder))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedgrain.cores import available_cores
-from fedgrain.data.decode import opened_image
+from fedgrain.images.decode import opened_image
 
 _ORIENTATION = 0x0112  # of EXIF
 _KINDS = {

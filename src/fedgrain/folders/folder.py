@@ -12,9 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.cache import Stored
-from fedgrain.data.decode import MAX_UNREADABLE, Decoding, Listing, kind_of, load_or_decode
-from fedgrain.data.images import LabelledImages
 from fedgrain.errors import DataError
 from fedgrain.folders.links import Links
 from fedgrain.folders.manifest import (
@@ -26,6 +23,9 @@ from fedgrain.folders.manifest import (
     tell_forgiven,
 )
 from fedgrain.folders.mistakes import Mistakes
+from fedgrain.images.cache import Stored
+from fedgrain.images.decode import MAX_UNREADABLE, Decoding, Listing, kind_of, load_or_decode
+from fedgrain.images.images import LabelledImages
 from fedgrain.taxonomy.formats import read_csv
 from fedgrain.taxonomy.tree import Taxonomy
 

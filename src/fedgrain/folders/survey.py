@@ -8,8 +8,8 @@ from statistics import median_low
 
 import numpy as np
 
-from fedgrain.data.decode import shorter_side
 from fedgrain.folders.folder import folder_named, read_rows, read_tree
+from fedgrain.images.decode import shorter_side
 
 _LOOKED_AT = 200  # images whose size is looked at, spread over the manifest
 

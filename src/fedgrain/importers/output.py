@@ -10,10 +10,10 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fedgrain.data.archives import move_into_place
 from fedgrain.errors import DataError
 from fedgrain.files import write_text
 from fedgrain.folders.folder import MANIFEST, TREE
+from fedgrain.images.archives import move_into_place
 from fedgrain.importers.account import Account, Row
 from fedgrain.taxonomy.formats import write_csv
 

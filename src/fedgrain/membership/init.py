@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedgrain.config import defaults
+from fedgrain.config.config import Config
 from fedgrain.deployment.app import IMAGE_SIZE, App, write_app
 from fedgrain.deployment.key_record import FILE, Member, Record
 from fedgrain.deployment.privacy import Privacy, need_accounting
@@ -23,8 +25,6 @@ from fedgrain.membership.commands import SUPERLINK
 from fedgrain.membership.members import found, publish, signing_key
 from fedgrain.membership.signing import sign_app
 from fedgrain.messages.wire import MOST_SAMPLES
-from fedgrain.preparation import defaults
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.trunk import with_weights_hash
 from fedgrain.taxonomy import read_csv
 

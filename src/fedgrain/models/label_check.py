@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgrain.data.images import LabelledImages
 from fedgrain.federated import Client
+from fedgrain.images.images import LabelledImages
 from fedgrain.knowledge.labeller import LabellerModel, children_of, gathered
 from fedgrain.knowledge.labeller_em import fitted, stop_counts, stop_shares
 from fedgrain.models.trained_model import Images, TrainedModel

@@ -12,11 +12,11 @@ from torch import nn
 
 from fedgrain.calibration.record import Calibration
 from fedgrain.checked_json import read_checked_json
-from fedgrain.data.images import Normalisation
 from fedgrain.engines import ModelSpec
 from fedgrain.errors import FedgrainError, RunError
 from fedgrain.federated.averaging import State
 from fedgrain.heads import DecoupledModel, Head, build_head, decouple
+from fedgrain.images.images import Normalisation
 from fedgrain.models.trained_model import DESCRIPTION, FORMAT, HUB_FILES, WEIGHTS, TrainedModel
 from fedgrain.models.trunk_place import here
 from fedgrain.plugins import Trust, check_trust

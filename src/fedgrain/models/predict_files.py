@@ -18,9 +18,9 @@ from PIL import Image
 
 from fedgrain.arithmetic import one_thread
 from fedgrain.cores import process_map, workers_wanted
-from fedgrain.data.decode import decode_image, why_unreadable
 from fedgrain.errors import RunError
 from fedgrain.folders.image_paths import ImagePath
+from fedgrain.images.decode import decode_image, why_unreadable
 from fedgrain.models.answers import Question
 from fedgrain.models.model_folder import load
 from fedgrain.models.trained_model import Prediction, TrainedModel

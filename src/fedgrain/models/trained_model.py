@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from fedgrain.calibration.record import Calibration, tempered
 from fedgrain.checked_json import write_checked_json
-from fedgrain.data.any_images import as_pixels
-from fedgrain.data.images import LabelledImages, Normalisation
 from fedgrain.errors import RunError
 from fedgrain.federated import ImageSource, Source
 from fedgrain.heads import DecoupledModel, Head
 from fedgrain.heads.chunks import run_in_chunks, samples_at_once
+from fedgrain.images.any_images import as_pixels
+from fedgrain.images.images import LabelledImages, Normalisation
 from fedgrain.models.answers import Answer, Question, answers
 from fedgrain.taxonomy import Taxonomy, to_json
 from fedgrain.tensor_files import write_tensors
@@ -178,7 +178,7 @@ class TrainedModel:
         """Predict a node for each image, by the rules of section 7.
 
         Images are paths, PIL images, or arrays or tensors of any size and kind, one or several: see
-        :func:`fedgrain.data.any_images.as_pixels`. The answer is always a list. ``wanted`` are
+        :func:`fedgrain.images.any_images.as_pixels`. The answer is always a list. ``wanted`` are
         further fields of :class:`fedgrain.models.answers.Question`, such as ``guarantee=0.9``.
         """
         return self.answered(self.pixels(images), Question(rule, threshold, **wanted))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.checked_json import read_checked_json
-from fedgrain.preparation.config import PLACES, Config
+from fedgrain.config.config import PLACES, Config
 from fedgrain.runs.run_folder import RunFolder
 
 STARTED_IN = "started_in"  # in environment.json

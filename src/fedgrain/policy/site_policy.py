@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from fedgrain.config.config import Config
 from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.files import read_text
 from fedgrain.parsing import parse_toml, refuse_unknown
-from fedgrain.preparation.config import Config
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 ASK = ("app", "run")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgrain.config.config import Config
+from fedgrain.config.defaults import ALPHA
 from fedgrain.data import LabelledImages
 from fedgrain.errors import ConfigError, KnowledgeError
 from fedgrain.knowledge import Knowledge, hidden_leaves, known_paths_only, relational_neighbours
 from fedgrain.knowledge.knowledge import numbered_clients
 from fedgrain.plugins import call_own
-from fedgrain.preparation.config import Config
-from fedgrain.preparation.defaults import ALPHA
 from fedgrain.preparation.labellers import in_order_of_manifest, inferred
 from fedgrain.taxonomy import Taxonomy
 

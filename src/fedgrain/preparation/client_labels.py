@@ -8,11 +8,11 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgrain.config.config import Config
 from fedgrain.data import LabelledImages, split_validation
 from fedgrain.data.model_labels import given_by_people
 from fedgrain.federated import Client, LabelledPart
 from fedgrain.knowledge import Knowledge, project, project_known
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.label_faults import with_faults
 from fedgrain.preparation.labellers import Labellers, labellers
 from fedgrain.randomness import numpy_generator

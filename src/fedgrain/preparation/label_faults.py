@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.preparation.config import Config
+from fedgrain.config.config import Config
 from fedgrain.randomness import numpy_generator
 from fedgrain.taxonomy import Taxonomy
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedgrain.config.config import Config
 from fedgrain.data import LabelledImages
 from fedgrain.errors import ConfigError
 from fedgrain.federated import Client, LabelledPart, TrainingSettings
 from fedgrain.federated.federation import Indices
 from fedgrain.federated.sampling import joining
-from fedgrain.preparation.config import Config
 
 _ANONYMOUS = frozenset({"paper", "marginal"})  # read a label alike, whoever wrote it
 

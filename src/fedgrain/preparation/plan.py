@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.catalogue import stages
+from fedgrain.config.config import Config
 from fedgrain.federated import Client
 from fedgrain.federated.sampling import joining
 from fedgrain.knowledge.inference import infer
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared
 
 _MOST_SITES = 20  # rows of the table of sites

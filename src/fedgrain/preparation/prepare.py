@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgrain.catalogue import net_for
+from fedgrain.config.by_data import completed
+from fedgrain.config.config import Config
 from fedgrain.data import (
     LabelledImages,
     load_dataset,
@@ -37,10 +39,8 @@ from fedgrain.federated import (
 )
 from fedgrain.heads import LossTerms
 from fedgrain.models.model_folder import ModelDescription
-from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.client_knowledge import client_knowledge
 from fedgrain.preparation.client_labels import labelled_clients
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.label_faults import with_long_tails
 from fedgrain.preparation.participants import check_enough, own_validation, training_sites
 from fedgrain.preparation.trunk import decoding_options, trunk_of

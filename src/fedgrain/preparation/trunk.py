@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fedgrain import catalogue
-from fedgrain.preparation.config import Config
+from fedgrain.config.config import Config
 from fedgrain.trunks import TrunkSpec, describe, find_weights
 
 

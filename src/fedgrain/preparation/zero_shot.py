@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.images import LabelledImages
 from fedgrain.errors import ConfigError
+from fedgrain.images.images import LabelledImages
 from fedgrain.randomness import numpy_generator
 from fedgrain.scoring.metrics import mean_hf
 from fedgrain.taxonomy import Taxonomy

@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fedgrain.data.archives import escapes
 from fedgrain.errors import DataError
+from fedgrain.images.archives import escapes
 from fedgrain.importers.bounded import a_list, a_text, an_object, json_of, table_rows
 from fedgrain.importers.contract import Reading, ReadOptions
 from fedgrain.importers.image_files import is_address

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedgrain.data.archives import escapes, unpack
 from fedgrain.errors import DataError
+from fedgrain.images.archives import escapes, unpack
 from fedgrain.importers.contract import Reading, ReadOptions
 from fedgrain.importers.markup import refuse_entities
 from fedgrain.importers.rank_rows import RankRows

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fedgrain.data.cache import Stored
-from fedgrain.data.images import LabelledImages
 from fedgrain.errors import DataError
 from fedgrain.files import write_text
 from fedgrain.folders.folder import ListedImages
@@ -30,6 +28,8 @@ from fedgrain.folders.manifest import (
     tell_forgiven,
 )
 from fedgrain.folders.mistakes import Mistakes
+from fedgrain.images.cache import Stored
+from fedgrain.images.images import LabelledImages
 from fedgrain.taxonomy.tree import Taxonomy
 
 GIVEN, MODEL, REVIEW = "given", "model", "review"  # the sources of a label

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.images import LabelledImages
 from fedgrain.errors import DataError
+from fedgrain.images.images import LabelledImages
 from fedgrain.knowledge import Knowledge, project_known
 from fedgrain.knowledge.labeller import children_of, gathered
 from fedgrain.knowledge.labeller_em import learned

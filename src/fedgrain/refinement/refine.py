@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.images import LabelledImages
 from fedgrain.data.model_labels import model_annotator
 from fedgrain.errors import DataError
 from fedgrain.folders.image_paths import ImagePath, find_images
 from fedgrain.folders.labels import Labels
+from fedgrain.images.images import LabelledImages
 from fedgrain.models.answers import possible_leaves
 from fedgrain.models.model_folder import load
 from fedgrain.models.predict_files import ModelPlace, read_block, work_on_files

@@ -16,9 +16,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from fedgrain.data.decode import why_unreadable
-from fedgrain.data.whole_picture import whole_picture
 from fedgrain.errors import FedgrainError
+from fedgrain.images.decode import why_unreadable
+from fedgrain.images.whole_picture import whole_picture
 from fedgrain.parsing import parse_json
 from fedgrain.refinement.review_page import review_page
 from fedgrain.refinement.review_session import ReviewSession

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fedgrain.config.config import Config
 from fedgrain.errors import FedgrainError, ReportError
 from fedgrain.models.model_folder import load
 from fedgrain.pages.redo import with_places_found
 from fedgrain.plugins import Trust, check_trust
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import as_used, load_images
 from fedgrain.report.close_view import Look, show
 from fedgrain.runs.run_folder import RunFolder

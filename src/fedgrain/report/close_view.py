@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedgrain.data.images import LabelledImages
+from fedgrain.images.images import LabelledImages
 from fedgrain.pages.page_parts import Block, Close, Section, TreeNode, View
 from fedgrain.pages.page_tables import Sheet, percent, sheet
 from fedgrain.pictures.interactive_plots import sunburst

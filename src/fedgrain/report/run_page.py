@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedgrain.config.config import Config
 from fedgrain.errors import RunError
 from fedgrain.files import read_text
 from fedgrain.pages.glossary import WORDS
@@ -14,7 +15,6 @@ from fedgrain.pages.page import environment_of, settings_sheet
 from fedgrain.pages.page_parts import Page, Section
 from fedgrain.pages.redo import run_command
 from fedgrain.plugins import Trust
-from fedgrain.preparation.config import Config
 from fedgrain.report.close_look import look_closely
 from fedgrain.report.run_results import (
     depth_sheet,

@@ -7,10 +7,10 @@ from statistics import fmean
 from typing import Any
 
 from fedgrain.catalogue import rounds_axis
+from fedgrain.config.config import Config
 from fedgrain.pages.page import curves_view
 from fedgrain.pages.page_parts import Block
 from fedgrain.pages.page_tables import Sheet, percent, sheet
-from fedgrain.preparation.config import Config
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.scoring.validation_score import describe
 from fedgrain.sections.branches import worst

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fedgrain.config.config import Config
 from fedgrain.plugins import Trust
-from fedgrain.preparation.config import Config
 from fedgrain.report.close_look import look_closely
 from fedgrain.report.close_view import Look
 from fedgrain.runs.run_folder import RunFolder

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fedgrain.calibration.record import Calibration, calibrate
 from fedgrain.checked_json import read_checked_json, write_checked_json
-from fedgrain.data.images import LabelledImages
 from fedgrain.federated.federation import Federation, LabelledPart
 from fedgrain.heads import DecoupledModel
+from fedgrain.images.images import LabelledImages
 from fedgrain.models.model_folder import description_of
 from fedgrain.models.trained_model import Images, TrainedModel
 from fedgrain.runs.evaluate import truths

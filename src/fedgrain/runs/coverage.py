@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
 from fedgrain.folders.labels import folded, unaccented
+from fedgrain.images.images import LabelledImages
 from fedgrain.models.answers import Answer, Question, answers, possible_leaves
 from fedgrain.models.trained_model import TrainedModel
 from fedgrain.runs.evaluate import truths

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedgrain.data.images import LabelledImages
 from fedgrain.errors import RunError
 from fedgrain.heads import DecoupledModel
+from fedgrain.images.images import LabelledImages
 from fedgrain.models.trained_model import Images, TrainedModel
 from fedgrain.scoring.breakdown import per_class
 from fedgrain.scoring.metrics import comparable, hierarchical_scores

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedgrain import catalogue
+from fedgrain.config.config import Config
+from fedgrain.config.config_texts import differences
 from fedgrain.errors import RunError
-from fedgrain.preparation.config import Config
-from fedgrain.preparation.config_texts import differences
 
 CAPS = ("rounds", "cycles")  # settings that may be raised later
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fedgrain import catalogue
 from fedgrain.checksums import digest
+from fedgrain.config.config import Config
 from fedgrain.files import read_bytes
-from fedgrain.preparation.config import Config
 
 
 def digest_of_label_files(config: Config) -> str | None:

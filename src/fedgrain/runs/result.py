@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain.arithmetic import one_thread
-from fedgrain.data.images import LabelledImages
+from fedgrain.config.config import Config
 from fedgrain.federated.algorithm import FinalModel
 from fedgrain.federated.federation import Indices
+from fedgrain.images.images import LabelledImages
 from fedgrain.models.trained_model import Prediction, TrainedModel
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, load_images, server_validation
 from fedgrain.preparation.zero_shot import seen_and_unseen_hf
 from fedgrain.runs.checkpoint import RunProgress

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fedgrain.config.config import Config
 from fedgrain.errors import RunError
 from fedgrain.federated import Engine
 from fedgrain.federated.algorithm import FederatedAlgorithm
@@ -16,7 +17,6 @@ from fedgrain.federated.averaging import State
 from fedgrain.federated.faults import tracebacks_kept
 from fedgrain.models.model_folder import ModelDescription
 from fedgrain.models.trunk_place import embed
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared
 from fedgrain.runs.calibrate import Calibrator, on_validation
 from fedgrain.runs.checkpoint import RunProgress, load_progress, save_progress

@@ -15,13 +15,13 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from fedgrain.arithmetic import one_thread
+from fedgrain.config.by_data import completed
+from fedgrain.config.config import Config
+from fedgrain.config.config_checks import check_server
 from fedgrain.errors import RunError
 from fedgrain.federated.algorithm import build_algorithm
 from fedgrain.models.model_folder import load
 from fedgrain.plugins import Trust, check_trust
-from fedgrain.preparation.by_data import completed
-from fedgrain.preparation.config import Config
-from fedgrain.preparation.config_checks import check_server
 from fedgrain.preparation.plan import plan_of
 from fedgrain.preparation.prepare import prepare
 from fedgrain.preparation.trunk import with_weights_hash

@@ -12,6 +12,9 @@ from typing import Any
 from fedgrain import arithmetic
 from fedgrain.checked_json import AGAIN, read_checked_json, write_checked_json
 from fedgrain.checksums import damaged, digest, read_checked, warn_unchecked
+from fedgrain.config.config import PLACES, Config
+from fedgrain.config.config_texts import differences, read_config
+from fedgrain.config.defaults import as_begun
 from fedgrain.errors import FedgrainError, RunError
 from fedgrain.files import (
     append_line,
@@ -22,9 +25,6 @@ from fedgrain.files import (
     write_text,
 )
 from fedgrain.parsing import parse_json
-from fedgrain.preparation.config import PLACES, Config
-from fedgrain.preparation.config_texts import differences, read_config
-from fedgrain.preparation.defaults import as_begun
 from fedgrain.runs.going_on import (
     CAPS,
     asks_for_more,

@@ -17,9 +17,9 @@ from statistics import fmean
 from typing import Any
 
 from fedgrain.catalogue import TRACKERS
+from fedgrain.config.config import Config
 from fedgrain.errors import ReportError
 from fedgrain.files import read_text, write_text
-from fedgrain.preparation.config import Config
 from fedgrain.runs.rounds import Callback
 from fedgrain.runs.run_folder import RunFolder
 

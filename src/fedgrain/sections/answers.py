@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from fedgrain.arithmetic import one_thread
 from fedgrain.calibration.guarantee import deepest_safe, greedy_path, path_probabilities
-from fedgrain.data.images import LabelledImages
+from fedgrain.config.config import Config
 from fedgrain.errors import PredictionError, RunError
 from fedgrain.heads import DecoupledModel
+from fedgrain.images.images import LabelledImages
 from fedgrain.models.trained_model import TrainedModel
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import server_validation
 from fedgrain.runs.evaluate import predicted_nodes, truths
 from fedgrain.scoring.metrics import comparable

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgrain.data.images import LabelledImages
+from fedgrain.images.images import LabelledImages
 from fedgrain.pages.page_parts import Section
 from fedgrain.pages.page_tables import Entry, Sheet, percent, sheet
 from fedgrain.runs.coverage import held_shares

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedgrain.arithmetic import one_thread
-from fedgrain.data.images import LabelledImages
 from fedgrain.heads import DecoupledModel
+from fedgrain.images.images import LabelledImages
 from fedgrain.knowledge import project_known
 from fedgrain.models.label_check import Doubt, LabellerFinding, Wrote, check_labels
 from fedgrain.models.trained_model import TrainedModel

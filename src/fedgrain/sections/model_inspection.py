@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fedgrain.arithmetic import one_thread
-from fedgrain.data.images import LabelledImages
+from fedgrain.config.config import Config
+from fedgrain.images.images import LabelledImages
 from fedgrain.knowledge import project_known
 from fedgrain.models.label_check import wrote_as_client
 from fedgrain.models.trained_model import Prediction, TrainedModel
 from fedgrain.preparation.client_knowledge import client_knowledge
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import as_used, prepare, prepare_from
 from fedgrain.scoring.breakdown import NodeScores, per_node
 from fedgrain.sections.answers import Answers, Watch, no_watch, predict_again

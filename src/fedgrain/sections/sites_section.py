@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgrain.data.images import LabelledImages
+from fedgrain.images.images import LabelledImages
 from fedgrain.models.label_check import Wrote
 from fedgrain.pages.page_parts import Section
 from fedgrain.pages.page_tables import Entry, Sheet, percent, sheet

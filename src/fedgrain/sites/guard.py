@@ -19,6 +19,7 @@ from typing import Any
 
 from flwr.app import MetricRecord, RecordDict
 
+from fedgrain.config.config_texts import read_config
 from fedgrain.deployment.ledger import SiteLedger
 from fedgrain.deployment.privacy import Privacy
 from fedgrain.errors import DeploymentError
@@ -33,7 +34,6 @@ from fedgrain.messages.fingerprints import (
 )
 from fedgrain.policy.checking import Allowances, Asked, app_digest, digest_of, verdicts
 from fedgrain.policy.site_policy import Policy, PolicyError, read_policy
-from fedgrain.preparation.config_texts import read_config
 from fedgrain.records.chain import Chain, entries_of
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
+from fedgrain.config.config import Config
 from fedgrain.deployment.app import App
 from fedgrain.deployment.ledger import SiteLedger
 from fedgrain.deployment.privacy import Privacy
@@ -36,7 +37,6 @@ from fedgrain.messages.wire import (
     rounded,
     unpack,
 )
-from fedgrain.preparation.config import Config
 from fedgrain.preparation.prepare import Prepared, prepare, prepare_from
 from fedgrain.runs.calibrate import spaced
 from fedgrain.scoring.validation_score import ValidationScore

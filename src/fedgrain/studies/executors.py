@@ -19,9 +19,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from fedgrain.config.config import Config
 from fedgrain.errors import StudyError
 from fedgrain.files import written_whole
-from fedgrain.preparation.config import Config
 from fedgrain.runs.run_folder import RunFolder
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fedgrain import catalogue
+from fedgrain.config.config import Config
+from fedgrain.config.config_texts import setting_of
 from fedgrain.errors import ConfigError, StudyError
-from fedgrain.preparation.config import Config
-from fedgrain.preparation.config_texts import setting_of
 
 Skew = float | None  # an alpha; None where who knows what is not simulated
 

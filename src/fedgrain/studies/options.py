@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain import catalogue
+from fedgrain.config.config import Config
+from fedgrain.config.config_texts import setting_of
 from fedgrain.errors import ConfigError, StudyError
 from fedgrain.plugins import check_trust
-from fedgrain.preparation.config import Config
-from fedgrain.preparation.config_texts import setting_of
 from fedgrain.runs.run_folder import RunFolder
 from fedgrain.studies.methods import GRID, method_name, parse_method
 from fedgrain.studies.presets import preset
@@ -92,7 +92,7 @@ def _by_data(settings: Mapping[str, Any], parts: Mapping[str, Any], study: Study
     config = Config(dataset=dataset, **settings)
     if None not in (config.complete().partition, config.complete().knowledge):
         return {}
-    from fedgrain.preparation.by_data import completed  # needs numpy
+    from fedgrain.config.by_data import completed  # needs numpy
 
     config = completed(config)
     return {"partition": config.partition, "knowledge": config.knowledge}

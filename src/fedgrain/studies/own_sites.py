@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fedgrain.config.by_data import completed
 from fedgrain.errors import StudyError
-from fedgrain.preparation.by_data import completed
 from fedgrain.preparation.prepare import load_images
 from fedgrain.studies.methods import parse_method
 from fedgrain.studies.study import Study

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from fedgrain import catalogue
+from fedgrain.config.config import Config
 from fedgrain.errors import StudyError
-from fedgrain.preparation.config import Config
 from fedgrain.studies.methods import Skew, is_simulated, method_name, parse_method, skew_name
 from fedgrain.studies.study import Study
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedgrain.config.config import Config
 from fedgrain.errors import StudyError
-from fedgrain.preparation.config import Config
 from fedgrain.studies.methods import PAPER_HEADS, is_bound, method_name
 from fedgrain.studies.study import Study
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from fedgrain import catalogue
 from fedgrain.checked_json import write_checked_json
+from fedgrain.config.config import Config
 from fedgrain.errors import StudyError
-from fedgrain.preparation.config import Config
 from fedgrain.studies.methods import parse_method, rate_owner
 from fedgrain.studies.planned_runs import linked, run_name
 from fedgrain.studies.scheduling import Outcome, StudyProgress, run_all

@@ -15,12 +15,12 @@ from itertools import product
 from typing import Any
 
 from fedgrain import catalogue
+from fedgrain.config import defaults
+from fedgrain.config.config import Config
+from fedgrain.config.config_checks import check_server
+from fedgrain.config.defaults import CLIENTS, federation
+from fedgrain.config.setting_fields import toml_value
 from fedgrain.errors import StudyError
-from fedgrain.preparation import defaults
-from fedgrain.preparation.config import Config
-from fedgrain.preparation.config_checks import check_server
-from fedgrain.preparation.defaults import CLIENTS, federation
-from fedgrain.preparation.setting_fields import toml_value
 from fedgrain.studies.methods import (
     GRID,
     Method,

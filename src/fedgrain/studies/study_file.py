@@ -7,10 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from fedgrain.config.config import Config
 from fedgrain.errors import ConfigError, StudyError
 from fedgrain.files import read_text
 from fedgrain.parsing import parse_toml, refuse_unknown
-from fedgrain.preparation.config import Config
 from fedgrain.studies.study import Study
 
 

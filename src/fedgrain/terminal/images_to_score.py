@@ -10,7 +10,7 @@ from fedgrain.catalogue import dataset
 from fedgrain.errors import DataError
 
 if TYPE_CHECKING:
-    from fedgrain.data.images import LabelledImages
+    from fedgrain.images.images import LabelledImages
     from fedgrain.models.trained_model import TrainedModel
 
 _OTHER_DATA = (
@@ -59,10 +59,10 @@ def _listed(args: argparse.Namespace, model: TrainedModel) -> LabelledImages:
 
 def _data_set(args: argparse.Namespace, model: TrainedModel) -> tuple[LabelledImages, str]:
     """Return the run's own data set, as it saw it, or the one that is named; and its name."""
+    from fedgrain.config.config import DATA_PLACES
     from fedgrain.errors import RunError
     from fedgrain.pages.redo import with_places_found
     from fedgrain.plugins import check_trust
-    from fedgrain.preparation.config import DATA_PLACES
     from fedgrain.preparation.prepare import as_used, load_images
     from fedgrain.runs.run_folder import RunFolder
 

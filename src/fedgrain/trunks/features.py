@@ -19,9 +19,9 @@ from tqdm import tqdm
 
 from fedgrain import arithmetic
 from fedgrain.cores import available_cores
-from fedgrain.data.cache import create_array, load_or_make
-from fedgrain.data.images import LabelledImages
-from fedgrain.data.places import cache_directory
+from fedgrain.images.cache import create_array, load_or_make
+from fedgrain.images.images import LabelledImages
+from fedgrain.images.places import cache_directory
 from fedgrain.trunks.frozen import Frozen, frozen
 from fedgrain.trunks.sources import StoredActivations, ThroughTrunk
 from fedgrain.trunks.spec import TrunkSpec, blocks_trained

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from fedgrain import arithmetic
 from fedgrain.catalogue import TIMM
 from fedgrain.checksums import read_checked, write_checked
-from fedgrain.data.images import UNKNOWN_STATISTICS
-from fedgrain.data.places import cache_directory
 from fedgrain.errors import FedgrainError, NetError
+from fedgrain.images.images import UNKNOWN_STATISTICS
+from fedgrain.images.places import cache_directory
 from fedgrain.nets.build import users_net
 from fedgrain.nets.dropout import seed_dropouts
 from fedgrain.trunks.cut import Below, OwnTrunk, TimmTrunk, Trunk, cut, lower

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from fedgrain.data.images import LabelledImages
 from fedgrain.files import written_whole
+from fedgrain.images.images import LabelledImages
 from fedgrain.randomness import numpy_generator
 from fedgrain.text import shortened
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PIL import Image, ImageOps
 
-from fedgrain.data.decode import as_rgb, bombs_are_errors, opened_image
+from fedgrain.images.decode import as_rgb, bombs_are_errors, opened_image
 
 _QUALITY = 85
 
@@ -16,7 +16,7 @@ def whole_picture(path: str | Path, side: int) -> bytes:
     """Return an image file as a JPEG of at most ``side`` pixels a side; nothing else of it is kept.
 
     Only plain files that are images are read, as everywhere
-    (:func:`fedgrain.data.decode.opened_image`).
+    (:func:`fedgrain.images.decode.opened_image`).
     """
     with bombs_are_errors(), opened_image(path) as image:
         image.draft("RGB", (side, side))  # a large JPEG is decoded smaller, which is faster

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fedgrain.data.decode import decode_image, float_pixels, upright_square, why_unreadable
 from fedgrain.errors import DataError
+from fedgrain.images.decode import decode_image, float_pixels, upright_square, why_unreadable
 
 Shape = tuple[int, int, int]  # height, width, channels
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # by the number of channels of an array

@@ -14,7 +14,7 @@ from fedgrain import catalogue
 from fedgrain.catalogue import HEADS, KNOWLEDGE_GENERATORS
 
 if TYPE_CHECKING:
-    from fedgrain.preparation.config import Config
+    from fedgrain.config.config import Config
 
 SIMULATED_PARTITION, SIMULATED_KNOWLEDGE = "iid", "relational"
 ALPHA, CLIENTS = 0.9, 10  # of a simulation

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from fedgrain import catalogue
 from fedgrain.catalogue import HEADS, NETS
+from fedgrain.config.defaults import federation, head, supervision
 from fedgrain.errors import ConfigError
-from fedgrain.preparation.defaults import federation, head, supervision
 
 if TYPE_CHECKING:
-    from fedgrain.preparation.config import Config
+    from fedgrain.config.config import Config
 
 _LARGE = float(2**31)
 _RANGES: dict[str, tuple[float, float]] = {

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fedgrain import catalogue
+from fedgrain.config import defaults
+from fedgrain.config.config_checks import check_settings
+from fedgrain.config.setting_fields import check_choice, check_type, toml_value
+from fedgrain.config.setting_fields import setting as _setting
 from fedgrain.errors import ConfigError
 from fedgrain.parsing import refuse_unknown
 from fedgrain.plugins import named_code
-from fedgrain.preparation import defaults
-from fedgrain.preparation.config_checks import check_settings
-from fedgrain.preparation.setting_fields import check_choice, check_type, toml_value
-from fedgrain.preparation.setting_fields import setting as _setting
 
 # where files are and how they are reached: only their content affects the result
 DATA_PLACES = ("data_root", "manifest", "taxonomy", "allow_links")
@@ -252,7 +252,7 @@ class Config:
         """Return the config with every default filled in that depends on settings alone.
 
         Of a user's folder of images some depend on the images and the manifest as well, and stay
-        unset here: see :func:`fedgrain.preparation.by_data.completed`. What has no meaning (alpha
+        unset here: see :func:`fedgrain.config.by_data.completed`. What has no meaning (alpha
         and clients of a real federation) becomes unset.
         """
         data, own = catalogue.dataset(self.dataset), defaults.federation(self)

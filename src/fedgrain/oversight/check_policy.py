@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedgrain.deployment.app import App, app_privacy
 from fedgrain.handover.passing import PACKAGE
-from fedgrain.membership.findings import Finding
+from fedgrain.oversight.findings import Finding
 from fedgrain.policy.checking import Allowances, Asked, app_digest, digest_of, verdicts
 from fedgrain.policy.site_policy import Policy, PolicyError, read_policy
 

@@ -22,8 +22,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from tqdm import tqdm
 
 from fedgrain.cores import process_map
-from fedgrain.data.cache import Stored, create_images, drop_images, load_or_build
 from fedgrain.errors import DataError
+from fedgrain.images.cache import Stored, create_images, drop_images, load_or_build
 from fedgrain.text import encodable
 
 MAX_UNREADABLE = 0.01  # default share of files that may be unreadable and are skipped

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedgrain.config import defaults
+from fedgrain.config.config import PLACES, Config, known_settings
 from fedgrain.errors import ConfigError, FedgrainError
 from fedgrain.files import read_text
 from fedgrain.parsing import parse_toml
-from fedgrain.preparation import defaults
-from fedgrain.preparation.config import PLACES, Config, known_settings
 
 
 def read_config(path: str | Path, on_top: Mapping[str, Any] | None = None) -> Config:

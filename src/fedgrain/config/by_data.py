@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from fedgrain import catalogue
 from fedgrain.catalogue import NETS
+from fedgrain.config import defaults
+from fedgrain.config.config import Config
 from fedgrain.folders.survey import Survey, survey_folder
-from fedgrain.preparation import defaults
-from fedgrain.preparation.config import Config
 
 
 def completed(config: Config, before: Config | None = None) -> Config:

@@ -33,9 +33,9 @@ from fedgrain.deployment.server_settings import site_names
 from fedgrain.errors import DeploymentError, FedgrainError
 from fedgrain.folders.manifest import read_manifest
 from fedgrain.handover.passing import PACKAGE
-from fedgrain.membership.findings import Finding
 from fedgrain.membership.join import SiteCredentials
-from fedgrain.membership.reaching import proxy_for, reached
+from fedgrain.oversight.findings import Finding
+from fedgrain.oversight.reaching import proxy_for, reached
 from fedgrain.plugins import Trust, check_trust
 from fedgrain.policy.site_policy import Policy
 from fedgrain.preparation.prepare import Prepared

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 from fedgrain.checksums import digest, read_checked, write_checked
 from fedgrain.cores import available_cores, refuse_in_a_second_run_of_the_script
-from fedgrain.data.archives import move_into_place, unpack
-from fedgrain.data.places import Layout, cache_directory, writing_cache
 from fedgrain.errors import DataError, FedgrainError
 from fedgrain.files import allocate, open_own
+from fedgrain.images.archives import move_into_place, unpack
+from fedgrain.images.places import Layout, cache_directory, writing_cache
 
 FORMAT = 1  # raise it when the stored content, or the decoding of images, changes
 _PIXELS = np.dtype(np.uint8)

@@ -17,7 +17,7 @@ from fedgrain.records.chain import RecordError
 if TYPE_CHECKING:  # the status loads torch, which a site's figures do without
     from prometheus_client import Metric
 
-    from fedgrain.membership.status import Status
+    from fedgrain.oversight.status import Status
 
 
 class Figures:
