@@ -183,6 +183,8 @@ def test_a_dry_run_refuses_the_folder_that_a_run_would_refuse(capsys, tmp_path):
     [
         (["oak"], "there is no study 'oak'"),
         (["demo", "--methods", "oak"], "neither <head>/<supervision>"),
+        (["demo", "--methods", "own_parts:Oak/paper"], "has no callable 'Oak'"),
+        (["demo", "--methods", "oak:Oak:flat-softmax/paper"], "cannot import 'oak'"),
         (["demo", "--set", "oak=1"], "--set: 'oak' is not a setting of fedgrain run"),
         (["demo", "--set", "rounds"], "--set: 'rounds' is not KEY=VALUE"),
         (["demo", "--search-set", "alpha=0"], "setting alpha is decided by the grid"),

@@ -66,12 +66,13 @@ def run_method(args: argparse.Namespace) -> None:
 
     prefer_portable()  # before anything loads numpy or torch
     from fedgrain.benchmark import check_frozen, read_protocol
-    from fedgrain.benchmark.own_parts import check_own_parts
     from fedgrain.cli.study import progress_bar
     from fedgrain.cores import available_cores
     from fedgrain.errors import BenchmarkError
     from fedgrain.studies.execute import run_study
     from fedgrain.studies.executors import local_workers
+    from fedgrain.studies.own_code import check_own_code
+    from fedgrain.studies.study_folder import StudyFolder
     from fedgrain.tables.collect import read_results
     from fedgrain.tables.study_tables import score_tables
     from fedgrain.tables.table_formats import format_tables
@@ -79,14 +80,13 @@ def run_method(args: argparse.Namespace) -> None:
     rules = read_protocol(args.version)
     track = rules.track(args.track)
     folder = args.out or Path("studies") / f"benchmark-{args.version}-{args.track}"
-    before, new = _methods(folder, track, args.methods, args.trust_code)
-    study = track.study([*before, *new])
+    study = track.study(_methods(folder, track, args.methods, args.trust_code))
     jobs = available_cores() if args.jobs is None else args.jobs
     if jobs < 1:
         raise BenchmarkError(f"--jobs is {jobs}, but must be at least 1")
     print("checking data, splits and knowledge by hash", file=sys.stderr)
     check_frozen(rules, track)
-    check_own_parts(track, new)
+    check_own_code(study, StudyFolder(folder))
     bar = progress_bar(folder)
     try:
         with local_workers(jobs) as executor:
@@ -106,16 +106,14 @@ def run_method(args: argparse.Namespace) -> None:
         sys.exit(1)
 
 
-def _methods(
-    folder: Path, track: Track, typed: Sequence[str], trust: bool
-) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the methods of the folder and the new ones; refuse code that only the folder names."""
+def _methods(folder: Path, track: Track, typed: Sequence[str], trust: bool) -> Sequence[str]:
+    """Return the methods of the folder, then the new ones; refuse code only the folder names."""
     from fedgrain.errors import BenchmarkError
     from fedgrain.studies.study_file import read_study
 
     methods = list(dict.fromkeys(typed))
     if not (folder / "study.toml").exists():
-        return (), methods
+        return methods
     before = read_study(folder / "study.toml")
     code = before.code() - track.study(methods).code()
     if code and not trust:
@@ -123,7 +121,7 @@ def _methods(
             f"{folder}: its study names {sorted(code)[0]!r}, code that would run on this machine; "
             "if you trust its author, add --trust-code"
         )
-    return before.methods, [m for m in methods if m not in before.methods]
+    return [*before.methods, *(m for m in methods if m not in before.methods)]
 
 
 def submit_result(args: argparse.Namespace) -> None:

@@ -161,6 +161,8 @@ def run(args: argparse.Namespace) -> None:
     from fedgrain.errors import StudyError
     from fedgrain.studies.execute import run_study
     from fedgrain.studies.executors import dask_workers, local_workers
+    from fedgrain.studies.own_code import check_own_code
+    from fedgrain.studies.study_folder import StudyFolder
 
     study = _study_of(args)
     folder = args.out or Path("studies") / study.name
@@ -176,6 +178,8 @@ def run(args: argparse.Namespace) -> None:
 
         tracking = Tracking(args.track, study.name)
         tracking.prepare()
+    if not args.dask:  # its workers may have code that is not here
+        check_own_code(study, StudyFolder(folder))
     bar = progress_bar(folder)
     try:
         with dask_workers(args.dask) if args.dask else local_workers(jobs) as executor:
