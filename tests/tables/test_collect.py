@@ -210,7 +210,7 @@ def test_the_sentence_compares_methods_over_the_same_seeds(tmp_path):
         "On cifar100 at alpha 0.9, of the 2 methods with 3 seeds, fedbdft/paper has the best HF, "
         "0.560, 0.140 ± "
     )
-    assert told.endswith("has 0.650. 1 with fewer seeds are not compared.")
+    assert told.endswith("has 0.650. 1 with fewer or other seeds are not compared.")
     for method in ("flat-softmax/paper", "fedbdft/paper"):
         (run,) = cell_runs(study, "cifar100", method, 0.9, 48, {})
         shutil.rmtree(tmp_path / "runs" / run)
@@ -220,9 +220,20 @@ def test_the_sentence_compares_methods_over_the_same_seeds(tmp_path):
     (run,) = cell_runs(study, "cifar100", "flat-softmax/paper", 0.9, 47, {})
     shutil.rmtree(tmp_path / "runs" / run)
     assert sentence(read_results(tmp_path)) == (
-        "On cifar100 at alpha 0.9, flat-softmax/projection has HF 0.655; it alone has two seeds, "
-        "so it is compared with no other method."
+        "On cifar100 at alpha 0.9, flat-softmax/projection has HF 0.655 over two seeds; no other "
+        "method has the same, so it is compared with none."
     )
+
+
+def test_the_sentence_does_not_compare_different_seeds(tmp_path):
+    study = write_study(tmp_path, {cell: hf for cell, hf in SCORES.items() if cell[1] == 0.9})
+    for method, seed in {"flat-softmax/paper": 47, "fedbdft/paper": 47,
+                         "flat-softmax/projection": 49}.items():  # fmt: skip
+        (run,) = cell_runs(study, "cifar100", method, 0.9, seed, {})
+        shutil.rmtree(tmp_path / "runs" / run)
+    told = sentence(read_results(tmp_path))
+    assert "of the 2 methods with two seeds, fedbdft/paper has the best HF, 0.565, 0.135 (" in told
+    assert told.endswith("1 with fewer or other seeds are not compared.")
 
 
 def test_with_one_alpha_the_sentence_names_the_oracle(tmp_path):

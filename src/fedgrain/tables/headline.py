@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import fmean
 
-from fedgrain.studies.methods import Skew, is_bound, parse_method, skew_name
+from fedgrain.studies.methods import is_bound, parse_method, skew_name
 from fedgrain.tables.alone import alone_headline, alone_rows
 from fedgrain.tables.collect import Results
+from fedgrain.tables.intervals import estimate
 
 _FEW = {1: "one seed", 2: "two seeds"}  # no interval
 
@@ -14,7 +16,7 @@ _FEW = {1: "one seed", 2: "two seeds"}  # no interval
 def sentence(results: Results) -> str:
     """Return which method is best, at the largest skew if one is simulated, and what skew costs.
 
-    Methods are compared over the same seeds: those with fewer than the others are only counted.
+    Methods are compared over the same seeds: those with fewer or others are only counted.
     """
     rows = alone_rows(results)
     if rows:
@@ -29,22 +31,22 @@ def sentence(results: Results) -> str:
     }
     if not finished:
         return f"{place} no run is finished yet."
-    seeds = max(map(len, finished.values()))
-    means = {m: fmean(scores.values()) for m, scores in finished.items() if len(scores) == seeds}
+    seeds = max(map(frozenset, finished.values()), key=len)
+    means = {m: fmean(scores.values()) for m, scores in finished.items() if seeds == scores.keys()}
     order = sorted(means, key=means.__getitem__, reverse=True)
     best = order[0]
-    name, count = results.metrics[metric], _FEW.get(seeds, f"{seeds} seeds")
+    name, count = results.metrics[metric], _FEW.get(len(seeds), f"{len(seeds)} seeds")
     fewer = len(finished) - len(order)
     if fewer and len(order) == 1:
         return (
-            f"{place}, {best} has {name} {means[best]:.3f}; it alone has {count}, so it is "
-            "compared with no other method."
+            f"{place}, {best} has {name} {means[best]:.3f} over {count}; no other method has the "
+            "same, so it is compared with none."
         )
     place += f", of the {len(order)} methods with {count}" * (fewer > 0)
     text = f"{place}, {best} has the best {name}, {means[best]:.3f}"
     if len(order) > 1:
         second, last = order[1], order[-1]
-        text += f", {_above(results, best, second, high, metric, seeds)} the next, {second}"
+        text += f", {_above(finished[best], finished[second])} the next, {second}"
         if last != second:
             text += f", and {means[best] - means[last]:.3f} above {last}"
     if low is not None and high is not None and low < high:
@@ -62,15 +64,14 @@ def sentence(results: Results) -> str:
             if parse_method(method).bound == "oracle" and found is not None:
                 text += f"; {method}, where every site knows every class, has {found.mean:.3f}"
                 break
-    return text + "." + f" {fewer} with fewer seeds are not compared." * (fewer > 0)
+    return text + "." + f" {fewer} with fewer or other seeds are not compared." * (fewer > 0)
 
 
-def _above(results: Results, best: str, second: str, alpha: Skew, metric: str, seeds: int) -> str:
+def _above(best: Mapping[int, float], second: Mapping[int, float]) -> str:
     """Return how far the best is above the next, and whether chance could have done it."""
-    apart = results.difference(results.study.datasets[0], best, second, alpha, metric)
-    assert apart is not None  # both have all seeds that any method has
+    apart = estimate([best[seed] - second[seed] for seed in best])
     if apart.interval is None:
-        return f"{apart.mean:.3f} ({_FEW[seeds]}, so it may be chance) above"
+        return f"{apart.mean:.3f} ({_FEW[len(best)]}, so it may be chance) above"
     chance = " (it may be chance)" * (apart.interval >= abs(apart.mean))
     return f"{apart.mean:.3f} ± {apart.interval:.3f}{chance} above"
 
