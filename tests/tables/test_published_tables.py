@@ -77,12 +77,12 @@ def test_verdicts_name_what_a_cell_cost_and_what_cannot_be_compared(tmp_path):
     assert found["flat-softmax/paper"][6:] == ["reproduced", "", "4", "4.0", "2", ""]
     assert found["cond-softmax/paper"][5:7] == ["+0.069", "differs"]
     assert found["ps-softmax/paper"][6] == "not run"
-    assert found["ps-softmax/paper"][-1].startswith("a seed of the others takes 4 minutes")
+    assert found["ps-softmax/paper"][-1].startswith("would take about 4 minutes of one core a seed")
     (tmp_path / "reasons.toml").write_text('"not comparable" = "a sample"\n"not run" = "or more"\n')
     found = told()
     assert found["flat-softmax/paper"][6] == found["cond-softmax/paper"][6] == "not comparable"
     assert found["cond-softmax/paper"][-1] == "a sample"
-    assert found["fedbdft/paper"][-1].endswith("one of it more, for its branches; or more")
+    assert found["fedbdft/paper"][-1].endswith("as the others here and more for its branches; or more")
 
 
 def test_the_setting_with_the_best_validation_is_bold_and_scores_are_kept(tmp_path, monkeypatch):
