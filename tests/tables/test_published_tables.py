@@ -82,7 +82,7 @@ def test_verdicts_name_what_a_cell_cost_and_what_cannot_be_compared(tmp_path):
     found = told()
     assert found["flat-softmax/paper"][6] == found["cond-softmax/paper"][6] == "not comparable"
     assert found["cond-softmax/paper"][-1] == "a sample"
-    assert found["fedbdft/paper"][-1].endswith("as the others here and more for its branches; or more")
+    assert found["fedbdft/paper"][-1].endswith("here and more for its branches; or more")
 
 
 def test_the_setting_with_the_best_validation_is_bold_and_scores_are_kept(tmp_path, monkeypatch):
